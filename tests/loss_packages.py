@@ -37,13 +37,15 @@ ENTRY = LossEntry(TemperedParams, tempered)
 """
 
 
-def install(site: Path, module: str, entries: str, code: str = TEMPERED, version: str = "1") -> None:
-    """Lay a package of one module into a folder of `sys.path`, with its entry points of the group `sweeps.losses`."""
+def install(
+    site: Path, module: str, entries: str, code: str = TEMPERED, version: str = "1", group: str = "sweeps.losses"
+) -> None:
+    """Lay a package of one module into a folder of `sys.path`, with its entry points of this group."""
     (site / f"{module}.py").write_text(code)
     info = site / f"{module}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[sweeps.losses]\n{entries}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""Two processes of a run as two threads, which join tensors as Accelerate does."""
+"""The only process of a run, and two as two threads, which join tensors as Accelerate does."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, local
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 import torch
@@ -10,6 +11,10 @@ from torch import Tensor
 
 from tests.waiting import PATIENT_S
 
+ONE_PROCESS: Final[Any] = SimpleNamespace(
+    num_processes=1, device=torch.device("cpu"), reduce=lambda tensor, **_: tensor
+)
+"""What the only process of a run knows of it."""
 _Result = TypeVar("_Result")
 _THREAD: Final = local()
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmetic_problems
 from tests.unit.trainers.benchmarks.make_expressions import problems as expression_problems
+from tests.unit.trainers.tasks.chats import write_benchmark
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
 from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
 from trainers.benchmarks.upstream import converted, read_upstream
-from trainers.catalog.entries import BenchmarkEntry, Origin, entry_folder
 from trainers.config import ExpressionsTask
 from trainers.errors import ConfigError
 from trainers.tasks import Problem, make_task
@@ -20,15 +20,6 @@ from trainers.tasks import Problem, make_task
 
 def _numbered(count: int) -> list[BenchmarkProblem]:
     return [BenchmarkProblem(id=f"p{i}", problem=f"What is {i}?", answer=str(i), source="own") for i in range(count)]
-
-
-def _kept(tmp_path: Path, name: str, text: str) -> Path:
-    folder = entry_folder(tmp_path, BenchmarkEntry, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    entry = BenchmarkEntry(name=name, origin=Origin(), added_at=1.0, bytes=1, digest="0" * 64, problems=1)
-    (folder / "catalog.json").write_text(entry.model_dump_json())
-    (folder / "problems.jsonl").write_text(text, encoding="utf-8")
-    return folder / "problems.jsonl"
 
 
 def test_the_shipped_benchmark_is_what_its_generator_writes_and_its_answers_are_right(tmp_path: Path) -> None:
@@ -60,7 +51,7 @@ def test_the_benchmark_of_expressions_asks_as_the_task_does(tmp_path: Path) -> N
 
 def test_a_written_file_is_read_back_and_named_by_the_digest_of_its_bytes(tmp_path: Path) -> None:
     odd = BenchmarkProblem(id="p", problem="two\nlines,\u2028one \\frac{1}{2}", answer="½", source="own")
-    file = _kept(tmp_path, "aime24", jsonl([*_numbered(29), odd]))
+    file = write_benchmark(tmp_path, "aime24", jsonl([*_numbered(29), odd]))
     first = read_problems("aime24", tmp_path)
     assert first.problems[-1] == odd
     assert first.origin == "a local copy"
@@ -88,7 +79,7 @@ def test_a_missing_file_is_refused_with_where_to_get_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_the_benchmark_is_refused(tmp_path: Path, text: str, refusal: str) -> None:
-    _kept(tmp_path, "aime24", text)
+    write_benchmark(tmp_path, "aime24", text)
     with pytest.raises(ConfigError, match=re.escape(refusal)):
         read_problems("aime24", tmp_path)
 

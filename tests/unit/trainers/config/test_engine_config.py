@@ -7,10 +7,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from trainers.config import TrainingConfig, TransformersEngine, VLLMEngine, with_params
+from tests.unit.trainers.training.bare_trainers import config
+from trainers.config import TransformersEngine, VLLMEngine
 from trainers.config.sharing import sharing_refusals
 from trainers.errors import ConfigError
-from trainers.rollouts.vllm_engine import engine_arguments, engine_problems, refuse_missing
+from trainers.rollouts.vllm_engine import engine_problems, refuse_missing
 
 BASE: dict[str, Any] = {
     "model": {"name": "pretrained", "model": "some"},
@@ -18,12 +19,6 @@ BASE: dict[str, Any] = {
     "rollout": {"max_completion_tokens": 400, "engine": {"name": "vllm"}},
     "evaluation": {"max_completion_tokens": 900},
 }
-
-
-def config_of(**params: Any) -> TrainingConfig:
-    return TrainingConfig.model_validate(
-        with_params(BASE, {name.replace("__", "."): value for name, value in params.items()})
-    )
 
 
 def test_what_is_left_out_follows_from_mode_and_correction() -> None:
@@ -61,7 +56,8 @@ def test_what_means_nothing_is_refused_all_at_once(settings: dict[str, Any], rea
 
 def test_a_run_that_vllm_cannot_sample_is_refused_all_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
-        config_of(
+        config(
+            BASE,
             model={"name": "tiny_qwen2"},
             rollout__engine={"name": "vllm", "max_length": 999},
             rollout__top_p=0.9,
@@ -72,41 +68,31 @@ def test_a_run_that_vllm_cannot_sample_is_refused_all_at_once() -> None:
         "rollout.top_p 0.9: completions would be drawn from a distribution that is cut",
     ):
         assert reason in str(caught.value)
-    assert config_of(rollout__engine__max_length=1000).rollout.engine != TransformersEngine()
+    assert config(BASE, rollout__engine__max_length=1000).rollout.engine != TransformersEngine()
 
 
 def test_groups_of_processes_hold_one_copy_each() -> None:
-    config = config_of(rollout__engine__tensor_parallel=4)
-    (refusal,) = [r for r in sharing_refusals(config, 2) if "tensor_parallel" in r.setting]
+    settings = config(BASE, rollout__engine__tensor_parallel=4)
+    (refusal,) = [r for r in sharing_refusals(settings, 2) if "tensor_parallel" in r.setting]
     assert refusal.reason == (
         "rollout.engine.tensor_parallel 4: 2 processes cannot form groups of so many; "
         "set rollout.engine.tensor_parallel to 2"
     )
-    for fitting, processes in ((config, 4), (config, 8), (config_of(rollout__engine={"name": "vllm"}), 3)):
+    for fitting, processes in ((settings, 4), (settings, 8), (config(BASE, rollout__engine={"name": "vllm"}), 3)):
         assert not [r for r in sharing_refusals(fitting, processes) if "tensor_parallel" in r.setting]
 
 
 def test_a_model_that_does_not_fit_is_refused() -> None:
     model = SimpleNamespace(config=SimpleNamespace(num_attention_heads=14, max_position_embeddings=2048))
-    config = config_of(rollout__engine__tensor_parallel=4, rollout__engine__max_length=4096)
-    length, heads = engine_problems(config, model, 80)
+    settings = config(BASE, rollout__engine__tensor_parallel=4, rollout__engine__max_length=4096)
+    length, heads = engine_problems(settings, model, 80)
     assert length == (
         "rollout.engine.max_length 4096: the longest prompt and completion have 980 tokens, and the model's context "
         "2048; give a number between them, or null"
     )
     assert heads == "rollout.engine.tensor_parallel 4 does not divide the model's 14 attention heads"
-    assert engine_problems(config_of(), model, 80) == []
-    assert engine_problems(config_of(rollout__engine={"name": "transformers"}), model, 80) == []
-
-
-def test_the_engine_is_as_long_as_the_run_asks_and_as_wide_as_a_rollout() -> None:
-    arguments = engine_arguments(config_of(rollout__engine__tensor_parallel=2), 80, processes=4)
-    assert arguments["max_model_length"] == 980
-    assert arguments["max_num_seqs"] == 32 * 16 // 4 * 2
-    assert arguments["tensor_parallel_size"] == 2
-    wide = config_of(rollout__prompts_per_rollout=1024, steps=256)
-    assert engine_arguments(wide, 80, processes=1)["max_num_seqs"] == 1024
-    assert engine_arguments(config_of(rollout__engine__max_length=3000), 80, 1)["max_model_length"] == 3000
+    assert engine_problems(config(BASE), model, 80) == []
+    assert engine_problems(config(BASE, rollout__engine={"name": "transformers"}), model, 80) == []
 
 
 def test_without_vllm_the_remedy_is_named() -> None:

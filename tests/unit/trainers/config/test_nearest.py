@@ -6,21 +6,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from trainers.config import TrainingConfig, with_params
+from tests.unit.trainers.training.bare_trainers import config
 
 BASE = {
-    "rollout.prompts_per_rollout": 8,
-    "rollout.prompts_per_minibatch": 2,
-    "rollout.completions_per_prompt": 8,
+    "rollout__prompts_per_rollout": 8,
+    "rollout__prompts_per_minibatch": 2,
+    "rollout__completions_per_prompt": 8,
     "device_batch": 1,
     "steps": 1200,
 }
-
-
-def config(**params: Any) -> TrainingConfig:
-    """In names a dot is written as two underscores."""
-    named = {name.replace("__", "."): value for name, value in params.items()}
-    return TrainingConfig.model_validate(with_params({}, {**BASE, **named}))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +51,7 @@ def config(**params: Any) -> TrainingConfig:
 )
 def test_a_refusal_names_the_setting_and_what_works(params: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(sentence)) as caught:
-        config(**params)
+        config(**BASE | params)
     for name, values in re.findall(r"set (\S+) to ([0-9]+(?: or [0-9]+)*)", str(caught.value)):
         for value in values.split(" or "):
-            config(**{"steps": 5040, **params, name.replace(".", "__"): int(value)})
+            config(**BASE | {"steps": 5040} | params | {name.replace(".", "__"): int(value)})

@@ -5,17 +5,20 @@ from typing import Any
 
 import pytest
 
-from trainers.config import TrainingConfig, with_params
+from tests.unit.trainers.training.bare_trainers import config
 from trainers.config.sharing import sharing_refusals
 
-SIZES = {"rollout.prompts_per_rollout": 16, "rollout.prompts_per_minibatch": 4, "rollout.completions_per_prompt": 4}
+SIZES: dict[str, Any] = {
+    "rollout__prompts_per_rollout": 16,
+    "rollout__prompts_per_minibatch": 4,
+    "rollout__completions_per_prompt": 4,
+    "device_batch": 1,
+}
 
 
 def refused(processes: int, **params: Any) -> dict[str, str]:
     """Setting -> reason; in names a dot is written as two underscores."""
-    named = {name.replace("__", "."): value for name, value in params.items()}
-    config = TrainingConfig.model_validate(with_params({}, {**SIZES, "device_batch": 1, **named}))
-    return dict(sharing_refusals(config, processes))
+    return dict(sharing_refusals(config(**SIZES | params), processes))
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4, 8, 16])
@@ -78,37 +81,32 @@ def test_what_is_named_works() -> None:
             assert refused(processes, **params) == {}, (processes, minibatch, params)
 
 
+FSDP, LORA = {"compute__sharding": "fsdp"}, {"model__lora__rank": 4}
+BFLOAT16 = {
+    "model": {"name": "pretrained", "model": "m", "weights_dtype": "bfloat16"},
+    "optimizer__learning_rate": 1e-3,
+}
+REFERENCE, CRITIC = {"terms__kl__coefficient": 0.1}, {"critic": dict[str, Any]()}
+
+
 @pytest.mark.parametrize(
-    ("params", "reason"),
+    ("processes", "params", "reason"),
     [
-        ({"compute__sharding": "zero2", "model__lora__rank": 4}, "model.lora"),
-        (
-            {
-                "compute__sharding": "fsdp",
-                "model": {"name": "pretrained", "model": "m", "weights_dtype": "bfloat16"},
-                "optimizer__learning_rate": 1e-3,
-            },
-            "weights_dtype",
-        ),
+        (1, FSDP, "one process"),
+        (2, {"compute__sharding": "zero2"} | LORA, "model.lora"),
+        (2, FSDP | BFLOAT16, "weights_dtype"),
+        (2, FSDP | REFERENCE, "terms.kl.coefficient 0.1 compares with the initial model"),
+        (2, FSDP | CRITIC, "the value head of critic"),
     ],
 )
-def test_sharding_that_would_not_be_what_it_says_is_refused(params: dict[str, Any], reason: str) -> None:
-    assert reason in refused(2, **params)["compute.sharding"]
+def test_sharding_that_would_not_be_what_it_says_is_refused(
+    processes: int, params: dict[str, Any], reason: str
+) -> None:
+    assert reason in refused(processes, **params)["compute.sharding"]
 
 
-def test_a_reference_is_not_sharded_but_lies_below_adapters() -> None:
-    reason = refused(2, compute__sharding="fsdp", terms__kl__coefficient=0.1)["compute.sharding"]
-    assert "terms.kl.coefficient 0.1 compares with the initial model" in reason
-    assert refused(2, compute__sharding="fsdp", terms__kl__coefficient=0.1, model__lora__rank=4) == {}
-    assert refused(2, terms__kl__coefficient=0.1) == refused(2, compute__sharding="fsdp") == {}
-
-
-def test_a_value_head_is_not_sharded() -> None:
-    assert "the value head of critic" in refused(2, compute__sharding="fsdp", critic={})["compute.sharding"]
-    assert refused(2, critic={}) == {}
-
-
-def test_one_process_has_nothing_to_shard() -> None:
-    assert "one process" in refused(1, compute__sharding="fsdp")["compute.sharding"]
-    assert refused(2, compute__sharding="fsdp") == refused(2, compute__sharding="zero3") == {}
-    assert refused(2, compute__sharding="fsdp", model__lora__rank=4) == {}
+@pytest.mark.parametrize(
+    "params", [FSDP, {"compute__sharding": "zero3"}, FSDP | LORA, FSDP | LORA | REFERENCE, REFERENCE, CRITIC]
+)
+def test_weights_are_sharded_and_adapters_with_the_reference_below_them(params: dict[str, Any]) -> None:
+    assert refused(2, **params) == {}

@@ -48,6 +48,7 @@ def test_the_sampling_error_is_that_of_sampling_alone() -> None:
 
 def test_the_problem_error_is_that_of_the_problems_means() -> None:
     assert average([[1, 1], [0, 0], [1, 0]]).problem_se == pytest.approx(np.std([1, 0, 0.5], ddof=1) / math.sqrt(3))
+    assert average([[1, 0], [1, 1]]).problem_se == 0.25
     assert average([[1, 0]]).problem_se is None
 
 
@@ -75,9 +76,3 @@ def test_the_majority_is_counted_among_samples_with_an_answer_and_ties_are_share
 def test_the_mean_of_nothing_is_missing() -> None:
     assert mean([]) is None
     assert mean([1, 2]) == 1.5
-
-
-def test_the_smallest_samples_that_have_errors() -> None:
-    one, two = average([[1, 0]]), average([[1, 0], [1, 1]])
-    assert (one.mean, one.sampling_se, one.problem_se) == (0.5, 0.5, None)
-    assert (two.sampling_se, two.problem_se) == (0.25, 0.25)

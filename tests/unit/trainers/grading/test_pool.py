@@ -65,7 +65,7 @@ class Child:
 def family() -> Iterator[Children]:
     children = Children(lambda answer: {"right": RIGHT, "late": LATE, "unknown": UNKNOWN}.get(answer[:7], WRONG))
     yield children
-    assert children.alive == 0
+    assert children.alive == 0, "the pool has left a child"
     children.close()
 
 
@@ -115,23 +115,21 @@ def test_an_answer_that_is_late_costs_a_child_once(family: Children) -> None:
     assert family.started == 2
 
 
-def test_a_child_that_dies_is_replaced_and_its_question_asked_again() -> None:
+def test_a_child_that_dies_is_replaced_and_its_question_asked_again(family: Children) -> None:
     scripts = {"a": iter([None, RIGHT]), "b": iter([WRONG])}
-    family = Children(lambda answer: next(scripts[answer]))
+    family.verdict = lambda answer: next(scripts[answer])
     with GraderPool(start=family) as pool:
         assert pool.grade([("1/2", "a"), ("1/2", "b")]) == [RIGHT, WRONG]
         counted(pool, verified=2, respawned=1)
-    family.close()
 
 
-def test_a_second_death_leaves_the_answer_undecided_and_it_is_not_remembered() -> None:
+def test_a_second_death_leaves_the_answer_undecided_and_it_is_not_remembered(family: Children) -> None:
     scripts = {"a": iter([None, None, RIGHT])}
-    family = Children(lambda answer: next(scripts[answer]))
+    family.verdict = lambda answer: next(scripts[answer])
     with GraderPool(start=family) as pool:
         assert pool.grade([("1/2", "a")]) == [Verdict(None, failure="the grader ended")]
         assert pool.grade([("1/2", "a")]) == [RIGHT]
         counted(pool, failed=1, verified=1, respawned=2)
-    family.close()
 
 
 def test_a_grader_that_says_it_cannot_judge_is_not_asked_again(family: Children) -> None:
@@ -158,16 +156,14 @@ def test_failures_are_tolerated_where_they_are_few(family: Children) -> None:
         assert pool.counts.failed == 3 * TOLERATED
 
 
-def test_an_interruption_leaves_no_child() -> None:
+def test_an_interruption_leaves_no_child(family: Children) -> None:
     def interrupt(answer: str) -> Verdict:
         raise KeyboardInterrupt
 
-    family = Children(interrupt)
+    family.verdict = interrupt
     with GraderPool(processes=2, start=family) as pool, pytest.raises(KeyboardInterrupt):
         pool.grade([("1/2", "a"), ("1/2", "b")])
     assert family.started == 2
-    assert family.alive == 0
-    family.close()
 
 
 def test_a_gold_answer_of_any_length_is_refused_beyond_what_can_be_read(family: Children) -> None:

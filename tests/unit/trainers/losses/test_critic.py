@@ -1,4 +1,4 @@
-"""Advantages from values, their normalisation, and the loss of the values: numbers, limits and plain loops."""
+"""Advantages from values, their normalisation, and the loss of the values: limits and plain loops."""
 
 import math
 from dataclasses import replace
@@ -45,13 +45,6 @@ def advantages(completions: list[tuple[float, list[float]]], filler: float = 0.0
     assert found_BT.dtype == values_BT.dtype
     assert not found_BT[~mask_BT].any()
     return [row[: len(values)] for row, (_, values) in zip(found_BT.tolist(), completions, strict=True)]
-
-
-def test_hand_worked_advantages() -> None:
-    """Two tokens with values 0.5 and 0.25, reward 1: d = (-0.25, 0.75), and 0.5 x 0.75 of the second in the first."""
-    assert advantages([(1, [0.5, 0.25])], gae_lambda=0.5, gamma=1)[0] == [0.125, 0.75]
-    assert advantages([(1, [0.5, 0.25])], gae_lambda=0.5, gamma=0.5)[0] == [-0.375 + 0.25 * 0.75, 0.75]
-    assert advantages([(1, [0.5])], gae_lambda=0, gamma=0)[0] == [0.5]
 
 
 @given(completions=rows, gamma=st.floats(0, 1), gae_lambda=st.floats(0, 1))

@@ -21,18 +21,6 @@ def marked(output: LossOutput) -> dict[str, list[int]]:
     return {name: mask_BT.flatten().nonzero().flatten().tolist() for name, mask_BT in output.regions.items()}
 
 
-def test_dcpos_bound_is_where_the_change_of_probability_times_the_ratio_is_epsilon() -> None:
-    params = DCPOParams(epsilon_low=0.05, epsilon_high=0.3)
-    bounds = output_of(dcpo, params, [(q, 1.0, 1.0) for q in (1.0, 0.6, 0.3)]).bounds
-    assert bounds is not None
-    for q, low, high in zip(
-        (1.0, 0.6, 0.3), bounds.low.flatten().tolist(), bounds.high.flatten().tolist(), strict=True
-    ):
-        assert (1 - low) * low * q == pytest.approx(0.05)
-        assert (high - 1) * high * q == pytest.approx(0.3)
-    assert (params.low, params.high) == (bounds.low[0].item(), bounds.high[0].item())
-
-
 def test_dcpos_regions_go_by_each_tokens_own_bounds() -> None:
     """A ratio of 1.5 is outside for a likely token and inside for an unlikely one; 0.6 likewise."""
     rows = [(0.9, 1.5, 1.0), (0.05, 1.5, 1.0), (0.9, 0.6, -1.0), (0.05, 0.6, -1.0), (0.9, 0.6, 1.0), (0.05, 9.0, -1.0)]

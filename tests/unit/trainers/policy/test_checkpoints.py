@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,21 +31,16 @@ def publish_step(output: Path, step: int, config: TrainingConfig | None = None, 
     return publish(unfinished, output, step, kept)
 
 
-def test_so_many_are_kept_as_asked_and_the_newest_is_found(tmp_path: Path) -> None:
-    assert newest(tmp_path / "nothing") is None
-    assert newest(tmp_path) is None
-    for step in (8, 80, 160, 16):
-        publish_step(tmp_path, step, kept=3)
-    assert sorted(steps_saved(tmp_path)) == [16, 80, 160]
-    assert newest(tmp_path) == tmp_path / "step-160"
-
-
-@pytest.mark.parametrize("kept", [1, 2])
-def test_what_was_just_published_stays_also_beside_newer_ones(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize(("kept", "left"), [(1, [16]), (2, [16, 160]), (3, [16, 80, 160])])
+def test_so_many_are_kept_as_asked_with_the_last_published_among_them(
+    tmp_path: Path, kept: int, left: list[int]
+) -> None:
+    assert newest(tmp_path / "nothing") is newest(tmp_path) is None
     for step in (8, 80, 160, 16):
         path = publish_step(tmp_path, step, kept=kept)
+    assert sorted(steps_saved(tmp_path)) == left
+    assert newest(tmp_path) == tmp_path / f"step-{left[-1]}"
     assert (path / "weights").read_text(encoding="utf-8") == "weights of 16"
-    assert sorted(steps_saved(tmp_path)) == [16, 160][:kept]
 
 
 def test_a_checkpoint_made_again_leaves_the_first(tmp_path: Path) -> None:
@@ -56,50 +52,45 @@ def test_a_checkpoint_made_again_leaves_the_first(tmp_path: Path) -> None:
     assert list((tmp_path / ".unfinished").iterdir()) == []
 
 
-def test_state_is_given_back_to_the_same_run_also_if_it_is_made_longer(tmp_path: Path) -> None:
-    path = publish_step(tmp_path, 8)
-    assert read_state(path, TrainingConfig(steps=960)) == {"step": 8}
+EVALUATED_OTHERWISE = {"samples_per_problem": 64}
 
 
-def test_a_checkpoint_of_another_configuration_is_refused_by_name(tmp_path: Path) -> None:
-    path = publish_step(tmp_path, 8)
-    with pytest.raises(
-        CheckpointError,
-        match=r"seed 0 \(now 1\); only checkpoint_every_rollouts, evaluation, keep_best, kept_checkpoints, steps may",
-    ):
-        read_state(path, TrainingConfig(seed=1))
+@pytest.mark.parametrize("changes", [{"steps": 16}, {"steps": 960}, {"evaluation": EVALUATED_OTHERWISE}])
+def test_state_is_given_back_to_the_same_run_also_if_it_is_longer_or_evaluated_otherwise(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    path = publish_step(tmp_path, 16)
+    assert read_state(path, TrainingConfig.model_validate(changes)) == {"step": 16}
 
 
-def test_frozen_completions_are_as_many_as_when_the_run_began(tmp_path: Path) -> None:
-    path = publish_step(tmp_path, 8)
-    more = {"samples_per_problem": 64}
-    assert read_state(path, TrainingConfig.model_validate({"evaluation": more})) == {"step": 8}
-    with pytest.raises(CheckpointError, match=r"evaluation.probe_completions 32 \(now 8\)"):
-        read_state(path, TrainingConfig.model_validate({"evaluation": more | {"probe_completions": 8}}))
-
-
-def test_every_setting_that_differs_is_told_with_both_values(tmp_path: Path) -> None:
-    path = publish_step(tmp_path, 8)
-    other = {"loss": {"name": "ce_gppo", "beta1": 0.25}, "optimizer": {"learning_rate": 0.1}}
-    with pytest.raises(
-        CheckpointError,
-        match=r"made with loss.beta1 0.5 \(now 0.25\), optimizer.learning_rate 0.0002 \(now 0.1\); only",
-    ):
-        read_state(path, TrainingConfig.model_validate(other))
-    with pytest.raises(CheckpointError, match=r"loss.name 'ce_gppo' \(now 'kl_cov'\).*loss.beta1 0.5 \(now not set\)"):
-        read_state(path, TrainingConfig.model_validate({"loss": {"name": "kl_cov"}}))
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"seed": 1},
+            r"seed 0 \(now 1\); only checkpoint_every_rollouts, evaluation, keep_best, kept_checkpoints, steps",
+        ),
+        (
+            {"loss": {"name": "ce_gppo", "beta1": 0.25}, "optimizer": {"learning_rate": 0.1}},
+            r"made with loss.beta1 0.5 \(now 0.25\), optimizer.learning_rate 0.0002 \(now 0.1\); only",
+        ),
+        ({"loss": {"name": "kl_cov"}}, r"loss.name 'ce_gppo' \(now 'kl_cov'\).*loss.beta1 0.5 \(now not set\)"),
+        # frozen completions are as many as when the run began
+        ({"evaluation": EVALUATED_OTHERWISE | {"probe_completions": 8}}, r"evaluation.probe_completions 32 \(now 8\)"),
+        ({"steps": 8}, "step-16 is past steps 8; raise steps to 16 or more"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_with_every_setting_that_differs(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    path = publish_step(tmp_path, 16)
+    with pytest.raises(CheckpointError, match=reason):
+        read_state(path, TrainingConfig.model_validate(changes))
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a complete checkpoint"):
         read_state(tmp_path, TrainingConfig())
-
-
-def test_a_checkpoint_past_the_end_of_the_run_is_refused(tmp_path: Path) -> None:
-    path = publish_step(tmp_path, 16)
-    assert read_state(path, TrainingConfig(steps=16)) == {"step": 16}
-    with pytest.raises(CheckpointError, match=r"step-16 is past steps 8; raise steps to 16 or more"):
-        read_state(path, TrainingConfig(steps=8))
 
 
 def keep(output: Path, step: int, value: float, **evaluation: float) -> Path:
@@ -122,14 +113,18 @@ def test_of_the_best_models_one_is_kept_and_checkpoints_are_untouched(tmp_path: 
     assert run_config(path).seed == 3
 
 
+def two_after_a_crash(output: Path) -> Path:
+    """Leave best models of steps 8 and 24, as a crash does before the first is removed; return the second."""
+    first = keep(output, 8, 0.25)
+    first.rename(output / "elsewhere")
+    second = keep(output, 24, 0.5)
+    (output / "elsewhere").rename(first)
+    return second
+
+
 def test_after_a_crash_between_two_best_models_the_better_one_is_found(tmp_path: Path) -> None:
-    first = keep(tmp_path, 8, 0.25)
-    first.rename(tmp_path / "elsewhere")
-    keep(tmp_path, 24, 0.5)
-    (tmp_path / "elsewhere").rename(first)
-    best = find_best(tmp_path)
-    assert best is not None
-    assert best.step == 24
+    path = two_after_a_crash(tmp_path)
+    assert find_best(tmp_path) == (path, 24, 0.5)
 
 
 def test_the_best_model_goes_along_when_a_run_goes_on_elsewhere(tmp_path: Path) -> None:
@@ -162,10 +157,7 @@ def test_a_best_model_of_a_later_step_or_of_another_evaluation_does_not_go_along
 def test_of_two_models_after_a_crash_the_one_that_the_run_had_goes_along(tmp_path: Path) -> None:
     before, after = tmp_path / "1", tmp_path / "2"
     after.mkdir()
-    first = keep(before, 8, 0.25)
-    first.rename(tmp_path / "elsewhere")
-    keep(before, 16, 0.5)
-    (tmp_path / "elsewhere").rename(first)
+    two_after_a_crash(before)
     carry_best(publish_step(before, 8), after, EVALUATION)
     assert find_best(after) == (after / "best-8", 8, 0.25)
 

@@ -8,23 +8,20 @@ import torch
 from trainers.errors import CheckpointError, ConfigError
 from trainers.process.machine_faults import machine_fault
 
-
-@pytest.mark.parametrize(
-    "number",
-    [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE, errno.EMFILE, errno.ENFILE],
-)
-def test_what_a_machine_cannot_do_now_is_its_fault(number: int) -> None:
-    error = OSError(number, os.strerror(number), "/runs/events.jsonl")
-    assert machine_fault(error) == str(error)
-    for text in (f"I/O error: {os.strerror(number)} (os error {number})", f"[Errno {number}] {os.strerror(number)}"):
-        assert machine_fault(Exception(text)) == text
+OF_THE_MACHINE = {"ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "ESTALE", "EMFILE", "ENFILE"}
+OF_A_SETTING = {"ENOENT", "EACCES", "ENOTDIR", "ENOMEM"}
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOMEM])
-def test_what_a_setting_names_wrongly_is_not(number: int) -> None:
-    assert machine_fault(OSError(number, os.strerror(number))) is None
-    for text in (f"I/O error: {os.strerror(number)} (os error {number})", f"[Errno {number}] {os.strerror(number)}"):
-        assert machine_fault(Exception(text)) is None
+@pytest.mark.parametrize("name", sorted(OF_THE_MACHINE | OF_A_SETTING))
+def test_what_a_machine_cannot_do_now_is_its_fault_and_what_a_setting_names_wrongly_is_not(name: str) -> None:
+    number = getattr(errno, name)
+    told = os.strerror(number)
+    for error in (
+        OSError(number, told, "/runs/events.jsonl"),
+        Exception(f"I/O error: {told} (os error {number})"),
+        Exception(f"[Errno {number}] {told}"),
+    ):
+        assert machine_fault(error) == (str(error) if name in OF_THE_MACHINE else None)
 
 
 def test_a_cause_counts_whatever_was_raised_of_it() -> None:

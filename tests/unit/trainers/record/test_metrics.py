@@ -1,7 +1,7 @@
 import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
+from tests.unit.trainers.two_processes import ONE_PROCESS
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, STEP_SECTIONS, SUMMARY_METRICS, find_metric
 from trainers.record.rollout_stats import rollout_stats
@@ -32,5 +32,5 @@ def test_no_name_stands_in_two_sections() -> None:
 
 
 def test_rollout_and_frozen_completions_emit_their_sections() -> None:
-    assert rollout_stats([], 0, SimpleNamespace(num_processes=1)).keys() == STEP_SECTIONS["Rollout"].keys()
+    assert rollout_stats([], 0, ONE_PROCESS).keys() == STEP_SECTIONS["Rollout"].keys()
     assert FrozenCompletions().take().keys() == STEP_SECTIONS["Frozen completions"].keys() | {"entropy_change/measured"}

@@ -1,13 +1,10 @@
 import statistics
-from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.trainers.two_processes import in_both
+from tests.unit.trainers.two_processes import ONE_PROCESS, in_both
 from trainers.record.rollout_stats import rollout_stats
 from trainers.tasks.base import Completion, Judgement
-
-ONE_PROCESS = SimpleNamespace(num_processes=1)
 
 
 def judged(

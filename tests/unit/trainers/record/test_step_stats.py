@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +10,11 @@ import pytest
 import torch
 
 from tests.unit.trainers.record.step_batches import PARAMS, Step, random_step, rows_of
-from tests.unit.trainers.two_processes import Process, in_both
+from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.losses import LOSSES, REGIONS, DCPOParams, LossConfig
 from trainers.record.metrics import STEP_METRICS
 from trainers.record.step_stats import StepStats
 
-ONE_PROCESS = SimpleNamespace(num_processes=1)
 LEARNING_RATE = 0.01
 
 

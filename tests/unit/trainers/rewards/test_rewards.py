@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers.errors import GraderError
@@ -15,8 +15,6 @@ from trainers.rewards.exact import ExactReward
 from trainers.rewards.final_answer import last_boxed
 from trainers.rewards.number import NumberReward, value_of
 from trainers.tasks.base import Completion, Judgement, Problem
-
-unhurried = settings(deadline=None)  # a busy machine is no failure
 
 
 def judged(reward: Reward, right: str, text: str, *, truncated: bool = False) -> Judgement:
@@ -54,7 +52,6 @@ def test_a_long_text_takes_no_longer_than_its_length(text: str) -> None:
     assert last_boxed(text) is None
 
 
-@unhurried
 @given(st.text(alphabet=r"\boxed{} 1", max_size=60), st.text(alphabet="abc 123", max_size=10))
 def test_a_box_at_the_end_is_the_last(text: str, content: str) -> None:
     assert last_boxed(f"{text} \\boxed{{{content}}}") == content
@@ -82,12 +79,6 @@ def test_exact_takes_the_same_text(right: str, text: str, answer: str) -> None:
 def test_exact_takes_no_other_text(text: str) -> None:
     judgement = judged(ExactReward(), "12", text)
     assert (judgement.reward, judgement.correct) == (0.0, False)
-
-
-@pytest.mark.parametrize(("right", "text"), [("3²", "32"), ("x₁", "x1"), ("1½", "11\N{FRACTION SLASH}2"), ("3①", "31")])
-def test_exact_does_not_take_a_superscript_for_a_digit(right: str, text: str) -> None:
-    assert not judged(ExactReward(), right, rf"\boxed{{{text}}}").correct
-    assert not judged(ExactReward(), text, rf"\boxed{{{right}}}").correct
 
 
 def test_a_line_that_was_cut_is_no_answer_but_a_whole_box_is() -> None:
@@ -160,7 +151,6 @@ def test_without_a_box_the_last_number_counts(text: str, answer: str | None) -> 
     assert judged(NumberReward(), "0", text).answer == answer
 
 
-@unhurried
 @given(st.integers(-(10**12), 10**12), st.integers(0, 999))
 def test_a_number_is_the_same_however_it_is_written(whole: int, thousandths: int) -> None:
     value = Fraction(whole) + Fraction(thousandths, 1000) * (1 if whole >= 0 else -1)
@@ -173,7 +163,6 @@ def test_a_number_is_the_same_however_it_is_written(whole: int, thousandths: int
         assert judged(NumberReward(), plain, f"so it is {sign}{abs(whole):,}.{thousandths:03}0.").correct
 
 
-@unhurried
 @given(st.text(max_size=80))
 def test_no_text_breaks_the_rewards(text: str) -> None:
     for reward in (ExactReward(), NumberReward()):

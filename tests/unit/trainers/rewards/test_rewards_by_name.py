@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import loss_packages
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.rewards import REWARDS, make_reward
@@ -36,11 +37,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(site: Path, name: str, entries: str) -> None:
-    (site / f"{name}.py").write_text(PACKAGE)
-    info = site / f"{name}-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[sweeps.rewards]\n{entries}\n")
+    loss_packages.install(site, name, entries, PACKAGE, group="sweeps.rewards")
 
 
 def test_an_installed_package_judges_a_task(site: Path) -> None:
@@ -70,7 +67,7 @@ def test_an_unknown_name_is_refused_with_all_that_are_known(site: Path) -> None:
 )
 def test_a_reward_that_cannot_be_made_is_refused_with_its_package(site: Path, target: str, reason: str) -> None:
     install(site, "short_answers", f"short = {target}")
-    with pytest.raises(ConfigError, match=rf"'short' of short_answers \({target}\) cannot be made: {reason}"):
+    with pytest.raises(ConfigError, match=rf"'short' of short-answers \({target}\) cannot be made: {reason}"):
         make_reward("short")
 
 

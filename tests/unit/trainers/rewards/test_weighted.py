@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tests.loss_packages import install
 from tests.unit.trainers.rewards.test_rewards_by_name import site as site
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import ExpressionsTask, TrainingConfig, WordProblemsTask, with_params
@@ -70,15 +71,9 @@ class Needy(Graded):
 
 @pytest.fixture(autouse=True)
 def package(site: Path) -> None:
-    (site / "graded_answers.py").write_text(PACKAGE)
-    info = site / "graded_answers-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graded_answers\nVersion: 1\n")
-    entries = "\n".join(
-        f"{name.lower()} = graded_answers:{name}"
-        for name in ("Graded", "Named", "Odd", "Needy", "Renamed", "Broken", "Spelled")
-    )
-    (info / "entry_points.txt").write_text(f"[sweeps.rewards]\n{entries}\n")
+    names = ("Graded", "Named", "Odd", "Needy", "Renamed", "Broken", "Spelled")
+    entries = "\n".join(f"{name.lower()} = graded_answers:{name}" for name in names)
+    install(site, "graded_answers", entries, PACKAGE, group="sweeps.rewards")
 
 
 class Fixed:
@@ -138,8 +133,6 @@ def test_all_are_closed() -> None:
 
 def test_one_reward_with_weight_one_is_taken_as_it_is() -> None:
     assert isinstance(make_rewards(WordProblemsTask(reward="exact")), CheckedReward)
-    weighted = WordProblemsTask.model_validate({"reward": {"name": "exact", "weight": 0.5}})
-    assert isinstance(make_rewards(weighted), WeightedRewards)
 
 
 def test_correct_from_is_about_the_first_reward_before_its_weight() -> None:
@@ -271,7 +264,7 @@ def test_the_record_has_all_settings_and_the_code(tmp_path: Path) -> None:
     asked = PromptedProblems(task, task.tokenizer())
     graded, exact = asked.record.rewards
     assert (graded.name, graded.weight, graded.settings) == ("graded", 1, {"scale": 1.0, "columns": []})
-    assert graded.code[0].startswith("graded_answers 1 ")
+    assert graded.code[0].startswith("graded-answers 1 ")
     assert (exact.name, exact.weight, exact.settings, exact.code) == ("exact", 0.5, {}, ())
     assert asked.recipe["reward"] == [*graded.code]
-    assert "reward graded of graded_answers 1: weight 1, scale 1.0, columns []" in data_facts(asked.record)
+    assert "reward graded of graded-answers 1: weight 1, scale 1.0, columns []" in data_facts(asked.record)

@@ -17,7 +17,6 @@ from trainers.rollouts.logprob_check import (
     gap,
     generated_logprobs,
     judged,
-    left_padded,
     padding_gap,
     scored,
     worst,
@@ -31,12 +30,6 @@ def test_the_shortest_and_the_longest_prompts_are_checked() -> None:
     assert [len(prompt) for prompt in chosen_prompts(prompts)] == [1, 2, 7, 9]
     assert [len(prompt) for prompt in chosen_prompts(prompts[:4])] == [1, 2, 5, 9]
     assert [len(prompt) for prompt in chosen_prompts(prompts[:3])] == [2, 5, 9]
-
-
-def test_padding_stands_before_every_prompt() -> None:
-    ids, mask = left_padded(PROMPTS, 1)
-    assert ids.tolist() == [[1, 1, 3], [1, 4, 5]]
-    assert mask.tolist() == [[0, 0, 1], [0, 1, 1]]
 
 
 def test_scores_are_of_a_batch_padded_on_both_sides() -> None:

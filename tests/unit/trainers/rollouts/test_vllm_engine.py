@@ -31,7 +31,7 @@ def stop() -> None:
     raise Stopped
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Stand for the class above ours, which seeds the process as vLLM does; return what it is given."""
     given = dict[str, Any]()
@@ -67,7 +67,7 @@ def test_it_knows_the_run_s_end_tokens_and_the_server_s_address(told: dict[str, 
     }
 
 
-def test_starting_it_draws_nothing_from_the_run(told: dict[str, Any]) -> None:
+def test_starting_it_draws_nothing_from_the_run() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -75,17 +75,17 @@ def test_starting_it_draws_nothing_from_the_run(told: dict[str, Any]) -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_process_that_samples_alone_can_be_stopped_before_each_token(told: dict[str, Any]) -> None:
+def test_a_process_that_samples_alone_can_be_stopped_before_each_token() -> None:
     with pytest.raises(Stopped):
         engine().llm.llm_engine.step()
 
 
-def test_several_processes_and_servers_sample_to_the_end(told: dict[str, Any]) -> None:
+def test_several_processes_and_servers_sample_to_the_end() -> None:
     assert engine(processes=2).llm.llm_engine.step() == "a token"
     assert not hasattr(engine("server"), "llm")
 
 
-def sampling(made: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
+def sampling(made: Any) -> Callable[[int], Any]:
     """Return a function that samples after so many updates, and returns what a copy was asked and what came of it."""
     made.sync_weights = lambda: made.__dict__.setdefault("sent", []).append("weights")
 
@@ -98,11 +98,9 @@ def sampling(made: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]
     return lambda step: made.complete([[3], [4]], 2, SAMPLING, step=step, seed=lambda copy: 100 + copy)
 
 
-def test_it_samples_as_it_is_asked_and_says_what_it_does_not_know(
-    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_samples_as_it_is_asked_and_says_what_it_does_not_know() -> None:
     made = engine()
-    ids, logprobs = sampling(made, monkeypatch)(0)
+    ids, logprobs = sampling(made)(0)
     assert made.asked == ([[3], [4]], None, 2, 0.7, 0.9, 11)
     assert [len(row) for row in ids] == [2, 1]
     assert all(isinstance(row, list) for row in ids)
@@ -111,20 +109,18 @@ def test_it_samples_as_it_is_asked_and_says_what_it_does_not_know(
     assert logprobs[1] == [-0.25]
 
 
-def test_weights_are_sent_once_after_they_have_changed(told: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_sent_once_after_they_have_changed() -> None:
     made = engine()
-    complete, sent = sampling(made, monkeypatch), list[int]()
+    complete, sent = sampling(made), list[int]()
     for step in (0, 0, 4, 4, 8):
         complete(step)
         sent.append(len(made.sent))
     assert sent == [1, 1, 2, 2, 3]
 
 
-def test_processes_that_share_a_copy_draw_the_same_and_others_otherwise(
-    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_share_a_copy_draw_the_same_and_others_otherwise() -> None:
     def drawn(rank: int) -> int:
-        return sampling(engine(processes=4, rank=rank, tensor_parallel=2), monkeypatch)(0)[0][0][0]
+        return sampling(engine(processes=4, rank=rank, tensor_parallel=2))(0)[0][0][0]
 
     torch.manual_seed(5)
     state = torch.get_rng_state()
@@ -142,17 +138,28 @@ def test_every_setting_of_the_engine_reaches_it() -> None:
         model=MODEL,
         rollout__engine={"name": "vllm", "tensor_parallel": 2, "memory_share": 0.45, "sleep": False, "max_length": 99},
     )
-    assert engine_arguments(settings, 9, 1) == {
+    assert engine_arguments(settings, 9, processes=4) == {
         "mode": "colocate",
         "tensor_parallel_size": 2,
         "gpu_memory_utilization": 0.45,
         "max_model_length": 99,
-        "max_num_seqs": 32 * 16 * 2,
+        "max_num_seqs": 32 * 16 // 4 * 2,
         "enable_sleep_mode": False,
         "model_impl": "vllm",
         "trust_remote_code": False,
         "logprobs": 0,
     }
+
+
+def test_what_is_left_out_is_as_long_as_the_run_asks_and_as_wide_as_the_engine_can_be() -> None:
+    wide = config(
+        model=MODEL,
+        rollout={"engine": {"name": "vllm"}, "prompts_per_rollout": 1024, "max_completion_tokens": 400},
+        evaluation__max_completion_tokens=900,
+        steps=256,
+    )
+    arguments = engine_arguments(wide, 80, 1)
+    assert (arguments["max_model_length"], arguments["max_num_seqs"]) == (980, 1024)
 
 
 @pytest.mark.parametrize(("length", "fits"), [(20, False), (21, True), (40, True), (41, False), (None, True)])

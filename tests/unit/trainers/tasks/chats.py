@@ -89,9 +89,15 @@ def add_dataset(cache: Path, name: str, splits: Mapping[str, Sequence[object]]) 
 
 def add_benchmark(cache: Path, name: str, problems: Sequence[str]) -> None:
     """Put a benchmark into the catalog."""
+    rows = [{"id": str(number), "problem": problem, "answer": "1"} for number, problem in enumerate(problems)]
+    write_benchmark(cache, name, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_benchmark(cache: Path, name: str, text: str) -> Path:
+    """Put a benchmark whose file of problems has this text into the catalog; return that file."""
     folder = entry_folder(cache, BenchmarkEntry, name)
     folder.mkdir(parents=True)
-    rows = [{"id": str(number), "problem": problem, "answer": "1"} for number, problem in enumerate(problems)]
-    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    entry = BenchmarkEntry(name=name, origin=Origin(), added_at=0.0, bytes=1, digest="0" * 64, problems=len(rows))
+    (folder / "problems.jsonl").write_text(text, encoding="utf-8")
+    entry = BenchmarkEntry(name=name, origin=Origin(), added_at=0.0, bytes=1, digest="0" * 64, problems=1)
     (folder / "catalog.json").write_text(entry.model_dump_json())
+    return folder / "problems.jsonl"

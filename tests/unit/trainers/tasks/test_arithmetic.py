@@ -7,12 +7,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainers.tasks.arithmetic import parsed
-
-unhurried = settings(deadline=None)  # a busy machine is no failure
 
 VALUES: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
@@ -66,7 +64,6 @@ def from_node(node: Any) -> Tree:
     raise ValueError(node)
 
 
-@unhurried
 @given(TREES)
 def test_a_tree_is_read_as_it_was_made(tree: Tree) -> None:
     expression = parsed(tree.text)
@@ -77,7 +74,6 @@ def test_a_tree_is_read_as_it_was_made(tree: Tree) -> None:
         assert (expression.value, expression.numbers) == (tree.value, tree.numbers)
 
 
-@unhurried
 @given(TREES)
 def test_the_shortest_text_says_the_same_and_has_no_shorter(tree: Tree) -> None:
     expression = parsed(tree.text)
@@ -86,7 +82,6 @@ def test_the_shortest_text_says_the_same_and_has_no_shorter(tree: Tree) -> None:
         assert len(expression.text) <= len(tree.text)
 
 
-@unhurried
 @given(st.text("0123456789+-*/()", max_size=12))
 @example("110")
 @example("2+1000")
@@ -99,7 +94,6 @@ def test_any_text_means_what_it_means_to_python_or_nothing(text: str) -> None:
         assert (expression.value, expression.numbers) == (expected.value, expected.numbers)
 
 
-@unhurried
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_parser(text: str) -> None:
     expression = parsed(text)

@@ -98,15 +98,6 @@ def test_more_problems_than_there_are_is_refused_with_how_many_were_found() -> N
         CountdownTask(problems=4, validation_every=10)
 
 
-def test_the_tokenizer_spells_every_prompt_and_answer() -> None:
-    tokenizer = TASK.tokenizer()
-    for problem in TASK.training + TASK.validation:
-        text = problem.prompt + problem.answer
-        ids = tokenizer(text)["input_ids"]
-        assert len(ids) == len(text)
-        assert tokenizer.decode(ids) == text
-
-
 def test_the_recipe_names_what_the_warm_start_follows_from() -> None:
     other = [CountdownTask(problems=300, **{name: 9}) for name in ("largest", "problem_seed", "validation_every")]
     recipes = [TASK.recipe, *(Countdown(config).recipe for config in other)]

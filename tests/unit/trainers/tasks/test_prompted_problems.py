@@ -14,8 +14,15 @@ from trainers.tasks.data_record import Problems
 from trainers.tasks.prompted_problems import PromptedProblems, data_record
 from trainers.tasks.word_problems import WordProblems
 
-SHOP = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=40), Path("no-cache"))
-SHORT = PromptedProblems(SHOP, SHOP.tokenizer())
+
+def shop(**changes: Any) -> PromptedProblems:
+    """The word problems that come with the package, as they are asked."""
+    task = WordProblems(WordProblemsTask(reward="number", **changes), Path("no-cache"))
+    return PromptedProblems(task, task.tokenizer())
+
+
+SHOP = WordProblems(WordProblemsTask(reward="number"), Path("no-cache"))
+SHORT = shop(max_prompt_tokens=40)
 
 
 def asked(cache: Path, rows: list[Any], tokenizer: PreTrainedTokenizerFast, **changes: Any) -> PromptedProblems:
@@ -45,16 +52,17 @@ def test_long_prompts_are_left_out_of_both_sets_and_told() -> None:
 
 def test_a_prompt_just_as_long_as_the_limit_stays() -> None:
     longest = max(SHORT.lengths["training"])
-    task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=longest), Path("no-cache"))
-    at_limit = PromptedProblems(task, task.tokenizer())
+    at_limit = shop(max_prompt_tokens=longest)
     assert max(at_limit.lengths["training"]) == longest
     assert at_limit.training == SHORT.training
+    warning = at_limit.warning()
+    assert warning is not None
+    assert warning["evidence"]["training"] == len(SHOP.training) - len(SHORT.training)
 
 
 def test_where_nothing_is_long_nothing_is_told() -> None:
-    task = WordProblems(WordProblemsTask(reward="number"), Path("no-cache"))
-    whole = PromptedProblems(task, task.tokenizer())
-    assert whole.training == task.training
+    whole = shop()
+    assert whole.training == SHOP.training
     assert whole.warning() is None
     assert whole.record.left_out == {}
     assert whole.recipe != SHORT.recipe
@@ -67,11 +75,11 @@ def test_the_rest_of_the_task_stays() -> None:
 
 
 def test_a_limit_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
-    task = WordProblems(WordProblemsTask(reward="number", max_prompt_tokens=3), Path("no-cache"))
+    shortest = min(shop().lengths["training"])
     with pytest.raises(
-        ConfigError, match=r"task\.max_prompt_tokens: all \d+ training prompts are longer than 3 tokens"
+        ConfigError, match=rf"all 360 training prompts .* than 3 tokens, the shortest has {shortest}; raise"
     ):
-        PromptedProblems(task, task.tokenizer())
+        shop(max_prompt_tokens=3)
     given = [*rows(9), {"problem": "long " * 90, "answer": "1"}]
     with pytest.raises(ConfigError, match=r"all 1 validation prompts are longer than 100 tokens"):
         asked(tmp_path, given, chats.base_tokenizer(), max_prompt_tokens=100, data={"suffix": ""})

@@ -1,30 +1,40 @@
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from trainers.config import CountdownTask, ExpressionsTask
+from trainers.tasks import make_task
 from trainers.tasks.tokenizers import END, PAD, byte_tokenizer, character_tokenizer
-
-unhurried = settings(deadline=None)  # a busy machine is no failure
 
 CHARACTERS = character_tokenizer("0123456789+-=")
 BYTES = byte_tokenizer(["The shop sells 12 pens.", "The shop sold 34 pens."] * 5, 300)
 
 
-@unhurried
 @given(st.text())
 def test_bytes_spell_every_text_and_give_it_back(text: str) -> None:
     assert BYTES.decode(BYTES(text)["input_ids"]) == text
 
 
-@unhurried
 @given(st.text("0123456789+-="))
 def test_characters_spell_their_texts_one_token_each(text: str) -> None:
     ids = CHARACTERS(text)["input_ids"]
     assert len(ids) == len(text)
     assert CHARACTERS.decode(ids) == text
+
+
+@pytest.mark.parametrize("config", [ExpressionsTask(), CountdownTask(problems=300)])
+def test_the_tokenizer_of_a_task_spells_its_prompts_and_answers_one_token_a_character(config: Any) -> None:
+    task, random_numbers = make_task(config, Path("absent")), random.Random(0)
+    tokenizer = task.tokenizer()
+    for text in ("".join(task.worked_example(random_numbers)) for _ in range(200)):
+        ids = tokenizer(text)["input_ids"]
+        assert len(ids) == len(text)
+        assert tokenizer.decode(ids) == text
 
 
 def test_frequent_pieces_become_tokens_but_numbers_do_not() -> None:

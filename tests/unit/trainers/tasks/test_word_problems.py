@@ -11,7 +11,7 @@ from tests.unit.trainers.tasks import make_shop_sums
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.tasks.base import Completion, Problem, by_length
+from trainers.tasks.base import Completion, Problem
 from trainers.tasks.dataset_rows import dataset_file
 from trainers.tasks.word_problems import WordProblems
 
@@ -86,21 +86,6 @@ def test_the_tokenizer_spells_real_text_with_few_tokens() -> None:
         ids = tokenizer(problem.prompt)["input_ids"]
         assert tokenizer.decode(ids) == problem.prompt
         assert len(ids) < len(problem.prompt) / 2
-
-
-def test_long_prompts_are_parted_by_the_tokenizer_that_reads_them() -> None:
-    tokenizer = SHOP.tokenizer()
-    lengths = {problem: len(tokenizer(problem.prompt)["input_ids"]) for problem in SHOP.training}
-    short, long, lengths_of_short = by_length(tokenizer, SHOP.training, 40)
-    assert lengths_of_short == [lengths[problem] for problem in short]
-    assert short == [problem for problem in SHOP.training if lengths[problem] <= 40]
-    assert long == [problem for problem in SHOP.training if lengths[problem] > 40]
-    assert short
-    assert long
-    with pytest.raises(
-        ConfigError, match=f"all 360 training prompts are longer than 3 .* {min(lengths.values())}; raise it"
-    ):
-        by_length(tokenizer, SHOP.training, 3)
 
 
 def test_the_recipe_names_what_the_warm_start_follows_from(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
 """Trainers without a model: each test gives one the few attributes that the method it calls looks at."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from trainers.config import TrainingConfig, with_params
 
 
-def config(**settings: Any) -> TrainingConfig:
-    """Return the default configuration with these settings; in their names `__` stands for a dot."""
-    return TrainingConfig.model_validate(
-        with_params({}, {name.replace("__", "."): value for name, value in settings.items()})
-    )
+def config(base: Mapping[str, Any] | None = None, /, **settings: Any) -> TrainingConfig:
+    """Return a configuration, else the default one, with these settings; in their names `__` stands for a dot."""
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    return TrainingConfig.model_validate(with_params(base or {}, named))
 
 
 def bare(trainer: type[Any], settings: TrainingConfig, **attributes: Any) -> Any:

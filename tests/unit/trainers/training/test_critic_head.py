@@ -11,13 +11,11 @@ import torch
 from torch import Tensor
 
 from tests.unit.trainers.training.bare_trainers import config
-from tests.unit.trainers.two_processes import Process, in_both
+from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.losses import CriticParams, gae
 from trainers.record.critic_stats import NO_CRITIC, critic_stats
 from trainers.record.metrics import STEP_SECTIONS
 from trainers.training.critic import Critic
-
-ONE_PROCESS: Any = SimpleNamespace(num_processes=1, device=torch.device("cpu"))
 
 
 class Layers(torch.nn.Module):

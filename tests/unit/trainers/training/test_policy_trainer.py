@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.unit.trainers.training.bare_trainers import bare, config
-from tests.unit.trainers.two_processes import Process, in_both
+from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.errors import CheckpointError, DivergedError
 from trainers.evaluation.evaluate import Evaluation
 from trainers.evaluation.problem_counts import ProblemCounts
@@ -30,7 +30,6 @@ from trainers.training.policy_trainer import PolicyTrainer
 from trainers.training.sampling_trainer import SampledTokens, SamplingTrainer
 
 TASK: Any = SimpleNamespace(training=[Problem("1+1=", "2"), Problem("1+2=", "3")], validation=[Problem("2+3=", "5")])
-ONE_PROCESS: Any = SimpleNamespace(num_processes=1, device=torch.device("cpu"), reduce=lambda tensor, **_: tensor)
 
 
 def frozen(seed: int) -> list[Any]:

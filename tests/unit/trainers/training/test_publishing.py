@@ -166,18 +166,15 @@ def test_the_best_weights_of_this_evaluation_are_recorded_with_their_value(tmp_p
     assert find_best(tmp_path) == (tmp_path / "best-32", 32, 0.75)
 
 
-@pytest.mark.parametrize(("evaluation", "carried"), [({}, True), ({"evaluation__temperature": 0.5}, False)])
-def test_a_run_goes_on_with_the_best_weights_that_it_had_and_not_beside_later_checkpoints(
-    evaluation: dict[str, Any], carried: bool, tmp_path: Path
-) -> None:
+def test_a_run_goes_on_with_the_best_weights_that_it_had_and_not_beside_later_checkpoints(tmp_path: Path) -> None:
     before, after = tmp_path / "1", tmp_path / "2"
     after.mkdir()
     published(before, step=8)
-    best(before, 2, 0.5, config(kept_checkpoints=2, **evaluation))
+    best(before, 2, 0.5, CONFIG)
     settings = config(kept_checkpoints=2, keep_best=True)
     trainer = bare(PolicyTrainer, settings, **saving(after), train=lambda **_: None, end_server=lambda: None)
     trainer.run(before / "step-3")
-    assert (find_best(after) is not None) == carried
+    assert find_best(after) == (after / "best-2", 2, 0.5)
     (before / "step-9").mkdir()
     with pytest.raises(CheckpointError, match=r"later checkpoints \(step-9\); name another --output, or .* --resume$"):
         train(settings, before, NoEvents(), cache=tmp_path, resume_from=before / "step-3")

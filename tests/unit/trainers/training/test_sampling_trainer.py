@@ -253,16 +253,9 @@ def test_the_initial_model_is_evaluated_once_by_the_seed_of_all_runs(
     assert trainer.evaluation_after(0) == (*shared, "cache", key, f"evaluation by {BASE_EVALUATION_SEED}", waiting)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "size"),
-    [
-        ({}, 512),
-        ({"vllm_generation": object()}, None),
-    ],
-)
-def test_an_evaluation_is_sampled_in_batches_of_its_own_size(attributes: dict[str, Any], size: int | None) -> None:
-    found = bare(SamplingTrainer, config(), **attributes)._evaluation_batch
-    assert (found, type(found)) == (size, type(size))
+def test_an_evaluation_is_sampled_in_batches_of_its_own_size_and_by_vllm_as_a_whole() -> None:
+    assert bare(SamplingTrainer, config())._evaluation_batch == 512
+    assert bare(SamplingTrainer, config(), vllm_generation=object())._evaluation_batch is None
 
 
 def test_a_condition_of_one_process_is_told_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,20 +279,13 @@ def test_a_stop_is_heard_while_a_server_starts_and_while_vllm_samples() -> None:
         trainer._interrupt_if_asked()
 
 
+PRETRAINED = {"name": "pretrained", "model": "acme"}
+IN_BFLOAT16 = {"model": PRETRAINED | {"weights_dtype": "bfloat16"}, "optimizer__learning_rate": 1e-3}
+
+
 @pytest.mark.parametrize(
     ("settings", "exact"),
-    [
-        ({}, True),
-        ({"compute.autocast": "bfloat16"}, False),
-        ({"model": {"name": "pretrained", "model": "acme"}}, True),
-        (
-            {
-                "model": {"name": "pretrained", "model": "acme", "weights_dtype": "bfloat16"},
-                "optimizer.learning_rate": 1e-3,
-            },
-            False,
-        ),
-    ],
+    [({}, True), ({"compute__autocast": "bfloat16"}, False), ({"model": PRETRAINED}, True), (IN_BFLOAT16, False)],
 )
 @pytest.mark.parametrize("engine", [None, object()])
 def test_the_first_prompts_are_checked_exactly_where_arithmetic_is_exact(
@@ -350,9 +336,7 @@ def test_the_first_process_starts_the_server_of_the_run(
     monkeypatch.setattr(sampling_trainer, "server_command", lambda *args: args)
     monkeypatch.setattr(sampling_trainer, "server_environment", lambda: {"A": "b"})
     monkeypatch.setattr(sampling_trainer, "VLLM", lambda *args, **named: (args, named))
-    settings = config(
-        seed=5, model={"name": "pretrained", "model": "acme"}, rollout__engine={"name": "vllm", "mode": mode}
-    )
+    settings = config(seed=5, model=PRETRAINED, rollout__engine={"name": "vllm", "mode": mode})
     trainer = bare(
         SamplingTrainer,
         settings,

@@ -1,5 +1,7 @@
 """Which updates are followed by an evaluation, a checkpoint or the end."""
 
+from typing import Any
+
 import pytest
 from transformers import TrainerControl, TrainerState
 
@@ -17,32 +19,20 @@ CONFIG = TrainingConfig.model_validate(
 
 
 class Told:
-    """A trainer that writes down what it is told; `other_stops` is what another process says."""
+    """A trainer that writes down which methods are called; `other_stops` is what another process says."""
 
     def __init__(self, evaluated_step: int | None = None, other_stops: bool = False) -> None:
         self.evaluated_step, self._other_stops = evaluated_step, other_stops
         self.told = list[str]()
 
-    def evaluate(self) -> None:
-        self.told.append("evaluate")
-
-    def check_model(self) -> None:
-        self.told.append("check the model")
-
-    def freeze_completions(self) -> None:
-        self.told.append("freeze completions")
-
-    def measure_frozen_completions(self) -> None:
-        self.told.append("measure frozen completions")
-
-    def publish_checkpoint(self) -> None:
-        self.told.append("publish")
+    def __getattr__(self, name: str) -> Any:
+        return lambda: self.told.append(name)
 
     def any_process(self, condition: bool, /) -> bool:
         return condition or self._other_stops
 
 
-def after(step: int, trainer: Told, stopping: bool = False) -> TrainerControl:
+def after(step: int, trainer: Any, stopping: bool = False) -> TrainerControl:
     control = TrainerControl()
     Schedule(CONFIG, trainer, lambda: stopping).on_step_end(None, TrainerState(global_step=step), control)
     return control
@@ -56,19 +46,19 @@ def test_evaluations_and_checkpoints_come_as_often_as_asked_and_at_the_end() -> 
 
 
 def test_the_probe_is_measured_after_whole_rollouts() -> None:
-    trainer = Told()
+    trainer: Any = Told()
     for step in range(1, 7):
         after(step, trainer)
-    assert trainer.told == ["measure frozen completions"] * 3
+    assert trainer.told == ["measure_frozen_completions"] * 3
 
 
 @pytest.mark.parametrize("other_stops", [False, True])
 def test_a_stop_saves_at_once_and_leaves_the_evaluation_to_the_next_start(other_stops: bool) -> None:
     control = after(3, Told(other_stops=other_stops), stopping=not other_stops)
     assert (control.should_evaluate, control.should_save, control.should_training_stop) == (False, True, True)
-    resumed = Told(evaluated_step=0)
+    resumed: Any = Told(evaluated_step=0)
     Schedule(CONFIG, resumed, lambda: False).on_train_begin(None, TrainerState(global_step=3), control)
-    assert resumed.told == ["check the model", "evaluate"]
+    assert resumed.told == ["check_model", "evaluate"]
 
 
 def test_a_stop_at_the_last_update_still_evaluates_for_the_run_is_done() -> None:
@@ -77,6 +67,6 @@ def test_a_stop_at_the_last_update_still_evaluates_for_the_run_is_done() -> None
 
 
 def test_what_was_evaluated_before_the_checkpoint_is_not_evaluated_again() -> None:
-    trainer = Told(evaluated_step=6)
+    trainer: Any = Told(evaluated_step=6)
     Schedule(CONFIG, trainer, lambda: False).on_train_begin(None, TrainerState(global_step=6), TrainerControl())
-    assert trainer.told == ["check the model"]
+    assert trainer.told == ["check_model"]

@@ -37,7 +37,7 @@ def test_an_update_and_a_rollout_are_the_same_for_any_number_of_processes(proces
     assert (found.max_steps, found.num_generations) == (16, 8)
 
 
-def test_fsdp_is_what_accelerate_takes_it_for() -> None:
+def test_fsdp_is_what_accelerate_takes_it_for_and_rounds_products_only_if_configured() -> None:
     found = arguments(2, device_batch=4, compute={"sharding": "fsdp", "autocast": "bfloat16"})
     plugin = FullyShardedDataParallelPlugin(**found.fsdp_plugin_args)
     assert (plugin.fsdp_version, plugin.reshard_after_forward, plugin.activation_checkpointing) == (2, True, False)
@@ -47,6 +47,8 @@ def test_fsdp_is_what_accelerate_takes_it_for() -> None:
     plugin.set_mixed_precision("bf16")  # as accelerate does when it has a plugin
     assert plugin.mixed_precision_policy.param_dtype is torch.bfloat16
     assert plugin.mixed_precision_policy.reduce_dtype is torch.float32
+    exact = arguments(2, device_batch=4, compute={"sharding": "fsdp"})
+    assert "mixed_precision_policy" not in exact.fsdp_plugin_args
 
 
 def test_fsdp_checkpoints_activations_itself() -> None:
@@ -141,8 +143,3 @@ def test_trl_is_told_every_setting_and_of_one_gpu_however_many_are_seen(
         "log_level_replica": "passive",
         "disable_tqdm": True,
     }
-
-
-def test_products_are_rounded_by_fsdp_only_where_that_is_configured() -> None:
-    exact = arguments(2, device_batch=4, compute={"sharding": "fsdp"})
-    assert "mixed_precision_policy" not in exact.fsdp_plugin_args
