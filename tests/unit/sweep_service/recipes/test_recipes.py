@@ -88,6 +88,7 @@ def test_a_sweep_fits_the_hours_and_the_gpus(name: str, machine: str) -> None:
         assert found.fit.parallel * spec.resources.gpus <= gpus
         waves = sum(-(-trials // found.fit.parallel) for trials in counts)
         assert waves == found.fit.waves
+        assert spec.budget.max_trial_hours is not None
         assert spec.budget.max_gpu_hours == gpus * hours
         assert waves * spec.budget.max_trial_hours <= hours
         assert sum(counts) * spec.budget.max_trial_hours * spec.resources.gpus < gpus * hours
@@ -114,6 +115,7 @@ def test_a_sweep_fits_the_memory(name: str, machine: str) -> None:
 def test_a_sweep_has_what_an_answer_needs(name: str, machine: str) -> None:
     for _, found in of(name, machine):
         spec = parse_spec(found.document)
+        assert spec.seeds.confirm is not None
         assert len(spec.seeds.confirm.seeds) >= 4
         assert len(spec.seeds.tune) >= 2
         base = spec.base
@@ -273,6 +275,7 @@ def test_memory_and_keys_of_the_recipe_s_model() -> None:
 def test_costs_are_those_of_a_calculation_by_hand() -> None:
     card = CARDS["H100"]
     placement = place(SHAPE, card, 1, DESIGN, lora=False)
+    assert placement is not None
     cost = trial_cost(SHAPE, card, placement, DESIGN, lora=False)
     # 512 responses, 256 at a time; each step reads 3.55 GB of weights and 256 x 2560 tokens of 28 KiB, at 2.01 TB/s
     step = (2 * 1.777e9 + 256 * 2560 * 28_672) / (0.6 * 3.35e12) + 0.004
@@ -287,10 +290,12 @@ def test_costs_are_those_of_a_calculation_by_hand() -> None:
 def test_more_of_anything_takes_longer_and_more_gpus_less() -> None:
     card = CARDS["H100"]
     placement = place(SHAPE, card, 1, DESIGN, lora=False)
+    assert placement is not None
     least = trial_cost(SHAPE, card, placement, DESIGN, lora=False).total
     for more in ({"response": 8192}, {"prompts": 64}, {"rollouts": 200}, {"samples": 16}):
         assert trial_cost(SHAPE, card, placement, DESIGN._replace(**more), lora=False).total > least
     two = place(SHAPE, card, 2, DESIGN, lora=False)
+    assert two is not None
     assert least / 2 < trial_cost(SHAPE, card, two, DESIGN, lora=False).total < least
     assert trial_cost(SHAPE, card, placement, DESIGN, lora=True).total < least
     assert decode_s(SHAPE, CARDS["A100-80GB"], placement, DESIGN, 512) > decode_s(SHAPE, card, placement, DESIGN, 512)
