@@ -22,7 +22,7 @@ def spec(**task: Any) -> dict[str, Any]:
 def test_a_trainer_is_told_the_packages_of_all_rewards() -> None:
     rewards = {"reward": "exact", "further_rewards": {"graded": {"weight": 0.5}}}
     training = TrainingConfig.model_validate({"task": {"name": "word_problems"} | rewards})
-    assert needed_packages(training) == ("graded_answers==1",)
+    assert needed_packages(training) == ("graded-answers==1",)
 
 
 def test_what_is_missing_at_any_point_is_told_once() -> None:

@@ -10,7 +10,6 @@ from trainers.evaluation.estimates import (
     average,
     average_pass_at_k,
     majority_right,
-    mean,
     pass_at_k,
     pass_at_k_variance,
 )
@@ -71,8 +70,3 @@ def test_the_majority_is_counted_among_samples_with_an_answer_and_ties_are_share
     assert majority_right(["7", "3"], [True, False]) == 0.5
     assert majority_right(["7", None, None], [True, False, False]) == 1.0
     assert majority_right([None], [False]) == 0.0
-
-
-def test_the_mean_of_nothing_is_missing() -> None:
-    assert mean([]) is None
-    assert mean([1, 2]) == 1.5

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers.evaluation.problem_counts import problem_name
-from trainers.evaluation.problem_parts import MIN_PROBLEMS, part_metric, split_problems
+from trainers.evaluation.problem_parts import MIN_PROBLEMS, split_problems
 from trainers.tasks.base import Problem
 
 NAMES = [problem_name(Problem(f"{number}=", str(number))) for number in range(200)]
@@ -31,7 +31,3 @@ def test_too_few_problems_have_no_halves() -> None:
 def test_repetitions_of_a_problem_stay_together(repeated: int) -> None:
     names = [*NAMES[:20], NAMES[repeated]]
     assert any({repeated, 20} <= set(indices) for indices in split_problems(names).values())
-
-
-def test_a_part_has_its_own_metric() -> None:
-    assert part_metric("eval/avg_at_k_se", "tune_part") == "eval/tune_part/avg_at_k_se"

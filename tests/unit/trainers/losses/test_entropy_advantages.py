@@ -1,6 +1,5 @@
-"""Advantages steered by entropy: worked by hand, against plain loops for any groups, and in their limits."""
+"""Advantages steered by entropy: against plain loops for any groups, and in their limits."""
 
-import math
 from typing import Any
 
 import pytest
@@ -46,32 +45,6 @@ def shared(
     made = EntropyRewardParams.model_validate(params)
     mask_GNT = ~entropy_GNT.isnan()
     return entropy_rewarded_advantages(rewards_GN, torch.tensor([right]), entropy_GNT, mask_GNT, made, offset)[0]
-
-
-ROOT = math.sqrt(0.5)
-
-
-@pytest.mark.parametrize(
-    ("rewards", "entropies", "params", "values", "mean"),
-    [
-        # 1 + 0.1 (3/4) 2 and 1 + 0.1 (1/4) 2 of the right ones; -1 - 0.1 (1/5) 2 and -1 - 0.1 (4/5) 2 of the wrong ones
-        ([1, 1, -1, -1], [[3.0], [1.0], [4.0], [1.0]], {}, [1.15, 1.05, -1.04, -1.16], 0),
-        # the third token of the longer right completion is alone: its share is 1 of 1
-        ([1, 1, -1], [[1, 3, 0.2], [1, 1], [1]], {"share": 0.5}, [1.5, 1.75, 1.5, 1.5, 1.25, -1.5], 1),
-        # mean entropies 2 and 1 of the right ones: 1 + 0.3 (2/3) 2 and 1 + 0.3 (1/3) 2, for each of their tokens
-        ([1, 1, -1], [[1, 3], [1], [5, 5]], {"level": "sequence", "share": 0.3}, [1.4, 1.4, 1.2, -1.3, -1.3], 1.3 / 3),
-        # compared with its own set a right token may have a negative advantage
-        ([1, 1, -1, -1], [[3.0], [1.0], [4.0], [1.0]], {"compared": "set", "offset": 0}, [ROOT, -ROOT] * 2, 0),
-        ([1, 1], [[3.0, 1.0], [1.0]], {}, [0, 0, 0], 0),  # all are right, or all wrong
-        ([-1, -1], [[3.0, 1.0], [1.0]], {}, [0, 0, 0], 0),
-    ],
-)
-def test_hand_worked_groups(
-    rewards: list[float], entropies: list[list[float]], params: dict[str, Any], values: list[float], mean: float
-) -> None:
-    found = shared(rewards, [reward > 0 for reward in rewards], entropies, **{"offset": None, **params})
-    tokens = [value for row, own in zip(found.tolist(), entropies, strict=True) for value in row[: len(own)]]
-    assert tokens == pytest.approx([value - mean for value in values], abs=1e-7)
 
 
 @settings(max_examples=60)

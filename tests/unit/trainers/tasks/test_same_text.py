@@ -1,10 +1,7 @@
-import json
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-from trainers.tasks.dataset_rows import dataset_file
 from trainers.tasks.same_text import same_text
 
 
@@ -59,8 +56,3 @@ def test_numbers_operators_and_words_do() -> None:
 )
 def test_a_decimal_point_a_form_of_unicode_and_a_prime_make_another_problem(texts: tuple[str, ...]) -> None:
     assert len({same_text(text) for text in texts}) == len(texts)
-
-
-def test_problems_of_the_package_are_all_different(tmp_path: Path) -> None:
-    lines = dataset_file("shop-sums", "train", tmp_path).read_text().splitlines()
-    assert len({same_text(json.loads(line)["problem"]) for line in lines}) == len(lines) == 400

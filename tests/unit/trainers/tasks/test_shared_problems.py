@@ -8,7 +8,6 @@ import pytest
 from trainers.benchmarks.add_benchmark import add_file
 from trainers.catalog.new_entry import Reporter
 from trainers.config import CountdownTask, ExpressionsTask, TrainingConfig
-from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
 
 
@@ -41,8 +40,3 @@ def test_numbers_of_the_task_are_shared_unless_it_is_kept_apart(tmp_path: Path) 
     assert shared_problems(ExpressionsTask(apart_from=("expressions",)), "expressions", tmp_path) == 0
     assert shared_problems(ExpressionsTask(smallest=1, largest=10), "expressions", tmp_path) < 24
     assert shared_problems(CountdownTask(), "expressions", tmp_path) == 0
-
-
-def test_a_benchmark_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nosuch"):
-        shared_problems(ExpressionsTask(), "nosuch", tmp_path)

@@ -365,12 +365,3 @@ def test_rows_pass_by_a_range_of_numbers(tmp_path: Path, bounds: dict[str, float
     wanted = 10 * sum(bounds.get("min", -9) <= float(str(level)) <= bounds.get("max", 9) for level in levels)
     assert len(problems.rows) == wanted
     assert left_out(problems) == {"filter": 64 - wanted}
-
-
-def test_a_completion_is_right_from_the_reward_that_the_configuration_says() -> None:
-    problem, wrong = SHOP.training[0], Completion("no number", 2, truncated=False)
-    lenient = WordProblems(WordProblemsTask(reward="number", correct_from=0.0), Path("absent"))
-    judged = [
-        (judgement.reward, judgement.correct) for one in (SHOP, lenient) for judgement in one.judge([problem], [wrong])
-    ]
-    assert judged == [(0.0, False), (0.0, True)]

@@ -170,8 +170,8 @@ def test_a_run_goes_on_with_the_best_weights_that_it_had_and_not_beside_later_ch
     before, after = tmp_path / "1", tmp_path / "2"
     after.mkdir()
     published(before, step=8)
-    best(before, 2, 0.5, CONFIG)
-    settings = config(kept_checkpoints=2, keep_best=True)
+    settings = config(kept_checkpoints=2, keep_best=True, evaluation__temperature=0.5)
+    best(before, 2, 0.5, settings)
     trainer = bare(PolicyTrainer, settings, **saving(after), train=lambda **_: None, end_server=lambda: None)
     trainer.run(before / "step-3")
     assert find_best(after) == (after / "best-2", 2, 0.5)
