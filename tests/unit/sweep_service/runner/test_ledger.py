@@ -343,6 +343,14 @@ def test_a_trial_of_ones_own_trainer_succeeds_only_with_an_evaluation(
     assert has_evaluated or "no attempt of it wrote an evaluation" in (trial.message or "")
 
 
+def test_a_runner_that_comes_after_a_delay_says_nothing_of_it(store: Store) -> None:
+    sweep, fence = start(store)
+    for message in ("nothing begins", "nothing begins", None):
+        store.say_what_delays(fence, message)
+        assert store.get_sweep(sweep.id).message == message
+    assert [event.type for event in store.list_events(sweep.id)].count("sweep.delayed") == 2
+
+
 def test_a_paused_attempt_is_asked_to_save_and_goes_on_later(store: Store, tmp_path: Path, clock: list[float]) -> None:
     sweep, fence, ledger = at_work(store, tmp_path, seeds={"tune": [0]}, retries={"max_crashes": 0})
     begun, waiting = given(ledger.next_job("a")), given(ledger.next_job("b"))

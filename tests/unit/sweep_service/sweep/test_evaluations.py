@@ -101,8 +101,17 @@ def test_what_is_asked_of_a_measurement_are_the_specs_settings_for_each_benchmar
     assert asked == {"model": "/models/step-16", "results": "/results", "benchmarks": expected}
 
 
-def added_to_a_sweep(*added: AddedBenchmarks) -> Sweep:
-    return sweeps.make_sweep(parse_spec(sweeps.SPEC)).model_copy(update={"added_benchmarks": added})
+def added_to_a_sweep(*added: AddedBenchmarks, **changes: Any) -> Sweep:
+    return sweeps.make_sweep(parse_spec(sweeps.SPEC | changes), added_benchmarks=added)
+
+
+def test_a_model_of_another_trial_or_step_is_not_measured_on_what_was_added() -> None:
+    _, (first, second, *_) = first_records(parse_spec(sweeps.SPEC), "swp")
+    added = AddedBenchmarks(names=("expressions",), trials=(first.id,))
+    sweep = added_to_a_sweep(added, benchmarks={"names": ["arithmetic"], "of": "all"})
+    named = [[*benchmarks_of(sweep, trial, step)] for trial, step in ((first, 16), (second, 16), (first, 8))]
+    assert named == [["arithmetic", "expressions"], ["arithmetic"], []]
+    assert sweep.benchmarks == ("arithmetic", "expressions")
 
 
 def test_an_initial_model_is_measured_once_whichever_configs_are_asked_for_first() -> None:
