@@ -371,14 +371,16 @@ def test_weights_stay_while_their_evaluation_is_tried_again_and_go_alone_when_it
 ) -> None:
     run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]}, retries={"max_crashes": 1})
     name, model, evaluation = kept_and_measured(run)
-    waiting = [run.keep(other) for other, job in run.live.items() if job.keep_models and other != name]
+    waiting = {other: run.keep(other) for other, job in run.live.items() if job.keep_models and other != name}
     run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
     assert model.exists()
     run.fill()
     run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
     assert store.get_work(evaluation.id).state is TrialState.FAILED
     assert not model.exists()
-    assert [other.exists() for other in waiting] == [True] * 3
+    for other in waiting:
+        run.ledger.complete(other, {"ending": "CRASHED", "message": None})
+    assert [model.exists() for model in waiting.values()] == [True] * 3
 
 
 def test_weights_go_when_their_evaluation_has_no_time_left(store: Store, tmp_path: Path) -> None:
