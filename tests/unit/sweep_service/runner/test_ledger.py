@@ -642,10 +642,11 @@ def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path
 
 @pytest.mark.parametrize(("heard", "wish"), [("yielding", "it yields"), ("stops", True)])
 def test_a_trial_that_was_to_end_is_wanted_when_it_comes_again(
-    store: Store, tmp_path: Path, clock: list[float], heard: str, wish: object
+    store: Store, tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch, heard: str, wish: object
 ) -> None:
     _, _, ledger = at_work(store, tmp_path, slots=1)
     job = given(ledger.next_job("a"))
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", 3600.0)
     getattr(ledger._wishes, heard)[job.trial_id] = wish  # as of the last reading, a moment ago
     ledger.complete("a", {"ending": "LOST", "message": None})
     assert store.get_trial(job.trial_id).state is TrialState.PENDING
