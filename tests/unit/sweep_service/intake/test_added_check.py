@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake.added_check import MeasuredSweep, check_added
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Role, Stage, TrialState
+from tests.refusals import refusals
 from tests.stored_sweeps import SPEC, make_sweep
 
 WORDS: dict[str, Any] = {"training": {"steps": 16, "task": {"name": "word_problems"}}}
@@ -30,9 +30,7 @@ def measured(**changes: Any) -> MeasuredSweep:
 
 
 def refused(raw: object, rows: MeasuredSweep, cache: Path) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as caught:
-        check_added(raw, rows, cache)
-    return {error.pointer: error.detail for error in caught.value.errors}
+    return refusals(raw, rows, cache, check=check_added)
 
 
 def test_the_best_and_the_baseline_are_meant_unless_others_are_named(tmp_path: Path) -> None:

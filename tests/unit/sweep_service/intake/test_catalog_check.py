@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake.catalog_check import check_catalog, named_entries
 from sweep_service.intake.spec_check import parse_spec
 from tests.golden import matches_golden
 from tests.model_folders import model_files, write_model
+from tests.refusals import refusals
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
@@ -43,10 +43,8 @@ def spec(data: Any = None, space: Any = None, task: Any = None, **training: Any)
     }
 
 
-def refusals(raw: dict[str, Any], cache: Path) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as refused:
-        check_catalog(parse_spec(raw), cache)
-    return {error.pointer: error.detail for error in refused.value.errors}
+def told(raw: dict[str, Any], cache: Path) -> dict[str, str]:
+    return refusals(parse_spec(raw), cache, check=check_catalog)
 
 
 def test_a_spec_that_fits_passes(cache: Path) -> None:
@@ -79,14 +77,14 @@ WRONG = (
 
 
 def test_what_is_not_there_or_does_not_fit_is_refused_with_its_place(cache: Path) -> None:
-    told = [f"{place}: {detail}\n" for raw in WRONG for place, detail in refusals(raw, cache).items()]
-    assert len(told) == len(WRONG)
-    matches_golden(Path(__file__).parent / "golden" / "catalog.txt", "".join(told))
+    lines = [f"{place}: {detail}\n" for raw in WRONG for place, detail in told(raw, cache).items()]
+    assert len(lines) == len(WRONG)
+    matches_golden(Path(__file__).parent / "golden" / "catalog.txt", "".join(lines))
 
 
 def test_everything_is_said_at_once(cache: Path) -> None:
     task = {"validation": {"ref": "shop-sums"}, "apart_from": ["aime24"]}
-    assert list(refusals(spec(task=task, model={"name": "pretrained", "model": "large"}), cache)) == [
+    assert list(told(spec(task=task, model={"name": "pretrained", "model": "large"}), cache)) == [
         "/training/model/model",
         "/training/task/validation/split",
         "/training/task/validation/prompt",
@@ -95,7 +93,7 @@ def test_everything_is_said_at_once(cache: Path) -> None:
 
 
 def test_an_empty_catalog_says_so(tmp_path: Path) -> None:
-    found = refusals(spec(data="shop-sums"), tmp_path)
+    found = told(spec(data="shop-sums"), tmp_path)
     assert found["/training/model/model"].endswith("(`sweeps models add` adds it); there are no models yet")
 
 

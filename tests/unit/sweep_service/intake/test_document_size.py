@@ -4,15 +4,9 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake import document_size
 from sweep_service.intake.spec_check import parse_spec
-
-
-def refusals(raw: object) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as refused:
-        parse_spec(raw)
-    return {error.pointer: error.detail for error in refused.value.errors}
+from tests.refusals import refusals
 
 
 def spec(**changes: Any) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
-from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.spec import SweepSpec
+from tests.refusals import refusals
 from trainers.config import TrainingConfig
 
 Place = tuple[str | int, ...]
@@ -61,10 +60,8 @@ FOUND = [
 BIG = [10**20, 2**64, -(10**20), 10**400, 1e300, -1e300]
 
 
-def refusals(document: dict[str, Any]) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as refused:
-        parse_spec({"name": "s", "space": {"loss.beta1": [0, 0.5]}} | document)
-    return {error.pointer: error.detail for error in refused.value.errors}
+def told_of(document: dict[str, Any]) -> dict[str, str]:
+    return refusals({"name": "s", "space": {"loss.beta1": [0, 0.5]}} | document)
 
 
 def test_the_numbers_are_found() -> None:
@@ -86,10 +83,10 @@ def test_a_number_has_bounds(path: Place, document: dict[str, Any], node: dict[s
     assert {"maximum", "exclusiveMaximum"} & node.keys()
     pointer = "/" + "/".join(map(str, path))
     for value in BIG:
-        told = refusals(put(document, path, value))
+        told = told_of(put(document, path, value))
         place = pointer if pointer in told else "/training/loss"  # epsilon sets two
         assert "than" in told[place] or "between 0 and" in told[place]
-    told = refusals(put(document, path, True))
+    told = told_of(put(document, path, True))
     assert (
         "number is needed (given: true)" in told.get(pointer, "") or "epsilon True must lie" in told["/training/loss"]
     )
@@ -98,18 +95,12 @@ def test_a_number_has_bounds(path: Place, document: dict[str, Any], node: dict[s
 @pytest.mark.parametrize(
     ("document", "place", "words"),
     [
-        (
-            {"training": {"steps": 18446744073709551616}},
-            "/training/steps",
-            "less than or equal to 10000000 (given: 184467",
-        ),
-        ({"training": {"steps": 2**31}}, "/training/steps", "10000000"),
+        ({"training": {"steps": 2**64}}, "/training/steps", "less than or equal to 10000000 (given: 184467"),
         (
             {"budget": {"max_trial_hours": 1e-300}},
             "/budget/max_trial_hours",
             "greater than or equal to 0.001 (given: 1e-300)",
         ),
-        ({"budget": {"max_trial_hours": 5e-324}}, "/budget/max_trial_hours", "greater than or equal to 0.001"),
         ({"resources": {"cpus": 1e-300}}, "/resources/cpus", "greater than or equal to 0.01"),
         ({"resources": {"gpus": 1e-300}}, "/resources/gpus", "Ray shares out ten-thousandths; write 0.0000 or 0.0001"),
         ({"resources": {"cpus": 0.33333}}, "/resources/cpus", "write 0.3333 or 0.3334"),
@@ -141,4 +132,4 @@ def test_a_number_has_bounds(path: Place, document: dict[str, Any], node: dict[s
     ],
 )
 def test_a_bound_is_named_at_its_place(document: dict[str, Any], place: str, words: str) -> None:
-    assert words in refusals(document)[place]
+    assert words in told_of(document)[place]

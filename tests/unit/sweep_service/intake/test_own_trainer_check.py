@@ -12,8 +12,9 @@ from sweep_service.intake.extension_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.intake.whole_check import check_spec
 from sweep_service.settings import Settings, allowed_commands
-from sweep_service.sweep.records import DesiredState, Sweep, SweepState
 from tests.golden import matches_golden
+from tests.refusals import refusals
+from tests.stored_sweeps import make_sweep
 from trainers.config.complaints import shortened
 
 OWN: dict[str, Any] = {
@@ -22,12 +23,6 @@ OWN: dict[str, Any] = {
     "training": {"beta": 0, "model": {"width": 4}},
     "space": {"beta": [0, 1]},
 }
-
-
-def errors(raw: dict[str, Any]) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as refused:
-        parse_spec(raw)
-    return {error.pointer: error.detail for error in refused.value.errors}
 
 
 def own(**changes: Any) -> dict[str, Any]:
@@ -76,7 +71,7 @@ def test_what_it_cannot_have_is_refused_with_its_place() -> None:
         changed = {name: value for name, value in raw.items() if value != OWN.get(name)}
         told += [
             f"# {shortened(repr(changed), 200)}",
-            *(f"{place}: {words}" for place, words in errors(raw).items()),
+            *(f"{place}: {words}" for place, words in refusals(raw).items()),
             "",
         ]
     matches_golden(Path(__file__).parent / "golden" / "own_trainer.txt", "\n".join(told))
@@ -85,8 +80,11 @@ def test_what_it_cannot_have_is_refused_with_its_place() -> None:
 def test_all_reasons_come_at_once() -> None:
     raw = OWN | {"probe": "first", "benchmarks": ["x"], "training": {"seed": 1}, "baselines": {"matched": True}}
     others = {"/probe", "/benchmarks", "/training/seed", "/baselines/matched"}
-    assert errors(raw).keys() == others
-    assert errors(raw | {"trainer": {"command": ["./here"]}}).keys() == others | {"/trainer/command", "/trainer/steps"}
+    assert refusals(raw).keys() == others
+    assert refusals(raw | {"trainer": {"command": ["./here"]}}).keys() == others | {
+        "/trainer/command",
+        "/trainer/steps",
+    }
 
 
 def test_names_that_mean_something_to_our_trainer_mean_nothing_here() -> None:
@@ -131,9 +129,7 @@ def test_a_setting_that_cannot_be_read_is_refused() -> None:
 def test_a_command_that_is_not_allowed_is_refused_with_the_way_to_allow_it(tmp_path: Path) -> None:
     """Also where the spec is wrong otherwise, so that every reason comes at once."""
     raw = OWN | {"probe": "first"}
-    with pytest.raises(InvalidSpec) as refused:
-        check_spec(raw, tmp_path)
-    found = {error.pointer: error.detail for error in refused.value.errors}
+    found = refusals(raw, tmp_path, check=check_spec)
     assert found.keys() == {"/trainer/command", "/probe"}
     assert found["/trainer/command"].startswith("python3 /opt/trainer.py: this installation runs no programs")
     assert "SWEEPS_TRAINER_COMMANDS" in found["/trainer/command"]
@@ -170,15 +166,6 @@ def test_values_that_only_python_takes_for_one_keep_their_names() -> None:
 
 
 def test_no_benchmarks_are_added_to_it(tmp_path: Path) -> None:
-    spec = parse_spec(OWN)
-    sweep = Sweep(
-        id="swp_1",
-        name="own",
-        state=SweepState.SUCCEEDED,
-        desired_state=DesiredState.RUN,
-        created_at=0,
-        spec=spec,
-        spec_digest=spec.digest,
-    )
+    rows = MeasuredSweep(make_sweep(parse_spec(OWN)), [], [], None)
     with pytest.raises(InvalidSpec, match="benchmarks cannot measure them"):
-        check_added({"names": ["expressions"]}, MeasuredSweep(sweep, [], [], None), tmp_path)
+        check_added({"names": ["expressions"]}, rows, tmp_path)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.report.parts.comparators import differs_in
 from sweep_service.runner.trainer_process import needed_packages
@@ -16,6 +15,7 @@ from sweep_service.sweep.plan import first_records, make_plan
 from sweep_service.sweep.records import Role
 from sweep_service.sweep.spec import config_id
 from tests.loss_packages import TEMPERED, install, package_site
+from tests.refusals import refusals
 from trainers.config import TrainingConfig
 
 TRAINING: dict[str, Any] = {"loss": {"name": "tempered", "epsilon": 0.3}}
@@ -30,12 +30,6 @@ def site(tmp_path: Path) -> Iterator[Path]:
 
 def spec(**changes: Any) -> dict[str, Any]:
     return {"name": "s", "training": TRAINING, "space": {"loss.alpha": [0, 0.5, 1]}} | changes
-
-
-def pointers(raw: object) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as caught:
-        parse_spec(raw)
-    return {error.pointer: error.detail for error in caught.value.errors}
 
 
 def test_its_parameter_is_swept_beside_both_baselines() -> None:
@@ -65,17 +59,17 @@ def test_ranges_and_proposals_take_it() -> None:
 
 
 def test_mistakes_have_their_places_and_hints() -> None:
-    found = pointers(spec(space={"loss.alpha": [0.5, 2], "loss.alhpa": [0.1]}))
+    found = refusals(spec(space={"loss.alpha": [0.5, 2], "loss.alhpa": [0.1]}))
     assert found["/space/loss.alpha"].startswith("2: Input should be less than or equal to 1")
     assert "did you mean 'alpha'" in found["/space/loss.alhpa"]
-    found = pointers(spec(training={"loss": {"name": "tempered", "alpha": -1, "beta1": 1, "zzzz": 1}}))
+    found = refusals(spec(training={"loss": {"name": "tempered", "alpha": -1, "beta1": 1, "zzzz": 1}}))
     assert "greater than or equal to 0" in found["/training/loss/alpha"]
     assert found["/training/loss/beta1"] == "only ce_gppo has this setting"
     assert "loss.alpha" in found["/training/loss/zzzz"]
 
 
 def test_where_the_package_is_missing_a_sweep_is_refused_in_a_sentence() -> None:
-    found = pointers(spec(training={"loss": {"name": "tempred"}}, space={"optimizer.learning_rate": [1e-4, 2e-4]}))
+    found = refusals(spec(training={"loss": {"name": "tempred"}}, space={"optimizer.learning_rate": [1e-4, 2e-4]}))
     said = found["/training/loss"]
     assert said.startswith("there is no loss 'tempred'; there are 'grpo', ")
     assert "'tempered' on this machine, and a package adds its own by an entry point of the group sweeps.losses" in said
@@ -84,7 +78,7 @@ def test_where_the_package_is_missing_a_sweep_is_refused_in_a_sentence() -> None
 
 def test_a_package_that_is_broken_is_named_and_breaks_no_other_sweep(site: Path) -> None:
     install(site, "broken_loss", "broken = broken_loss:ENTRY", "1 / 0")
-    found = pointers(spec(training={"loss": {"name": "broken"}}, space={"optimizer.learning_rate": [1e-4, 2e-4]}))
+    found = refusals(spec(training={"loss": {"name": "broken"}}, space={"optimizer.learning_rate": [1e-4, 2e-4]}))
     assert found["/training/loss"].startswith("the loss 'broken' of broken-loss (broken_loss:ENTRY) cannot be used: ")
     assert "ZeroDivisionError" in found["/training/loss"]
     assert parse_spec(spec())
@@ -96,12 +90,12 @@ def test_losses_of_both_kinds_share_a_space() -> None:
     parsed = parse_spec({"name": "s", "space": names, "baselines": {"dapo": False}})
     configs, _ = first_records(parsed, "swp")
     assert [config.training["loss"]["name"] for config in configs] == ["ce_gppo", "ce_gppo", "tempered", "grpo"]
-    found = pointers({"name": "s", "space": names | {"loss.alpha": [0.1]}})
+    found = refusals({"name": "s", "space": names | {"loss.alpha": [0.1]}})
     assert "alpha is not a setting of grpo and ce_gppo" in found["/space/loss.name"]
-    found = pointers({"name": "s", "space": names | {"loss.epsilon": [0.1, 0.2]}})
+    found = refusals({"name": "s", "space": names | {"loss.epsilon": [0.1, 0.2]}})
     assert "epsilon does not mean the same in grpo and ce_gppo and tempered" in found["/space/loss.name"]
     assert (
-        "there is no loss 'nobody'" in pointers({"name": "s", "space": {"loss.name": ["nobody"]}})["/space/loss.name"]
+        "there is no loss 'nobody'" in refusals({"name": "s", "space": {"loss.name": ["nobody"]}})["/space/loss.name"]
     )
 
 

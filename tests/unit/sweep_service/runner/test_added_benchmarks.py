@@ -8,15 +8,15 @@ import pytest
 from sweep_service.errors import Conflict
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.trainer_process import Job
-from sweep_service.runner.wishes import Wishes, interruption_for
-from sweep_service.settings import Settings
+from sweep_service.runner.wishes import interruption_for
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.evaluations import benchmarks_of, evaluations_to_reopen
+from sweep_service.sweep.evaluations import evaluations_to_reopen
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState, Trial
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.runner.test_evaluations_ledger import Run
+from tests.unit.sweep_service.runner.ledgers import ledger_of
+from tests.unit.sweep_service.runner.test_evaluations_ledger import Run, measuring
 
 
 def finished(store: Store, home: Path, **changes: Any) -> tuple[Run, list[Trial]]:
@@ -24,16 +24,10 @@ def finished(store: Store, home: Path, **changes: Any) -> tuple[Run, list[Trial]
     run = Run(store, home, **changes)
     for _ in range(3):  # tune, confirm, evaluations
         run.train()
-    for evaluation in run.evaluations:
-        if evaluation.state is TrialState.RUNNING:
-            (name,) = (name for name, job in run.live.items() if job.trial_id == evaluation.id)
-            asked = run.live[name].measure
-            assert asked is not None
-            running = store.list_attempts(run.sweep.id, running_only=True)
-            attempt = next(one for one in running if one.trial_id == evaluation.id)
-            events = [sweeps.benchmark_event(one["name"], 2) for one in asked["benchmarks"]]
-            store.ingest(run.fence, attempt, 0, 1, events)
-            run.ledger.complete(name, {"ending": "SUCCEEDED", "message": None})
+    for job in measuring(run):
+        name = run.name_of(job.trial_id)
+        run.tell(name, *(sweeps.benchmark_event(one["name"], 2) for one in (job.measure or {})["benchmarks"]))
+        run.ledger.complete(name, {"ending": "SUCCEEDED", "message": None})
     assert run.ledger.next_job("none") is Nothing.EVER
     sweeps.finish(store, run.fence)
     store.release_lease(run.fence)
@@ -48,10 +42,9 @@ def open_again(store: Store, sweep_id: str, added: AddedBenchmarks) -> Sweep:
 
 
 def taken(store: Store, home: Path) -> tuple[Ledger, Fence]:
-    sweep, fence = sweeps.claimed(store)
+    _, fence = sweeps.claimed(store)
     store.set_sweep_state(fence, SweepState.RUNNING)
-    wishes, settings = Wishes(store, sweep.id), Settings(home=home)
-    return Ledger(store, fence, settings, lambda *_: True, wishes, lambda: sweeps.NODES, lambda: None), fence
+    return ledger_of(store, fence, home, slots=99), fence
 
 
 def handed_out(ledger: Ledger) -> list[Job]:
@@ -103,16 +96,6 @@ def test_an_evaluation_goes_on_with_what_was_added_and_keeps_its_results(store: 
         samples = [(one["name"], one["samples"]) for one in job.measure["benchmarks"]]
         assert samples == [("arithmetic", 3), ("expressions", 7)]
     assert store.benchmark_results(run.sweep.id) == before
-
-
-def test_a_model_of_another_trial_is_not_measured_on_what_was_added(store: Store, tmp_path: Path) -> None:
-    run, (first, second, *_) = finished(store, tmp_path, benchmarks={"names": ["arithmetic"], "samples": 3})
-    added = AddedBenchmarks(names=("expressions",), trials=(first.id,))
-    sweep = open_again(store, run.sweep.id, added)
-    assert [*benchmarks_of(sweep, first, 16)] == ["arithmetic", "expressions"]
-    assert [*benchmarks_of(sweep, second, 16)] == ["arithmetic"]
-    assert [*benchmarks_of(sweep, first, 8)] == []
-    assert sweep.benchmarks == ("arithmetic", "expressions")
 
 
 def test_a_sweep_that_has_changed_meanwhile_is_not_opened(store: Store, tmp_path: Path) -> None:

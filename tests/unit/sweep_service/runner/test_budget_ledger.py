@@ -1,8 +1,7 @@
 """No trial begins that could pass the budget: the real ledger and store, with trials of invented lengths."""
 
-import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweep_service.runner import machine_wait
-from sweep_service.runner.ledger import MARK_EVERY_S, Ledger, Nothing
+from sweep_service.runner.ledger import MARK_EVERY_S, Nothing
 from sweep_service.runner.recovery import UNSEEN_S, recover
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import Job
-from sweep_service.runner.wishes import Wishes
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.budget import gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, Trial
-from tests.stored_sweeps import NODES, claimed, finish, start
+from tests.stored_sweeps import claimed, finish, start
+from tests.unit.sweep_service.runner.ledgers import ledger_of, lines_of
 
 HOUR = 3600.0
 SPEC: dict[str, Any] = {
@@ -45,7 +44,6 @@ class Run:
 
     def __init__(self, store: Store, home: Path, slots: int = 9, **changes: Any) -> None:
         self.store, self.home, self.slots = store, home, slots
-        (home / "storage").mkdir(exist_ok=True)
         self.sweep, self.fence = start(store, **SPEC | changes)
         self.names = iter(range(1_000_000))
         self.begin()
@@ -53,10 +51,7 @@ class Run:
     def begin(self) -> None:
         """Be a new runner."""
         recover(self.store, self.fence, self.sweep)
-        wishes = Wishes(self.store, self.sweep.id)
-        fits: Callable[[int, int], bool] = lambda *running: sum(running) <= self.slots  # noqa: E731
-        settings = Settings(home=self.home)
-        self.ledger = Ledger(self.store, self.fence, settings, fits, wishes, lambda: NODES, lambda: None)
+        self.ledger = ledger_of(self.store, self.fence, self.home, fits=lambda *running: sum(running) <= self.slots)
         self.live: dict[str, Job] = {}
 
     def restart(self) -> None:
@@ -79,7 +74,7 @@ class Run:
 
     def hold(self, name: str, seconds: float, events: list[dict[str, Any]] | None = None) -> None:
         """Report that a trial's actor has held its GPUs for so long."""
-        lines = "".join(json.dumps(event) + "\n" for event in events or [])
+        lines = lines_of(events or [])
         self.ledger.report(name, {"held_s": seconds, "events": lines, "start": 0, "end": len(lines)})
 
     def end(self, name: str, hours: float, ending: str = "SUCCEEDED", **more: Any) -> None:
@@ -115,32 +110,25 @@ def budget(gpu_hours: float) -> dict[str, Any]:
     return {"budget": {"max_trial_hours": 1, "max_gpu_hours": gpu_hours}}
 
 
-def test_a_trial_begins_only_if_its_limit_fits_beside_all_that_may_still_be_used(store: Store, tmp_path: Path) -> None:
+def test_hours_that_a_trial_did_not_need_let_others_begin(store: Store, tmp_path: Path) -> None:
+    run = Run(store, tmp_path, **budget(8 + 3 * 2))
+    run.fill()
+    for name in list(run.live)[:2]:
+        run.end(name, 0.5)
+        assert run.fill() is Nothing.NOW
+        assert len(run.live) == 2
+    assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 2 + ["RUNNING"] * 2 + ["PENDING"] * 4
+
+
+def test_after_the_last_trial_whose_limit_fits_the_others_are_cancelled_and_the_sweep_is_confirmed(
+    store: Store, tmp_path: Path
+) -> None:
     run = Run(store, tmp_path, **budget(8 + 3 * 2))
     assert run.fill() is Nothing.NOW
     assert run.states(Stage.TUNE) == ["RUNNING"] * 3 + ["PENDING"] * 5
     assert [job.limit_s for job in run.live.values()] == [HOUR] * 3
     found = gpu_hours(run.sweep.spec, store.spent(run.sweep.id))
     assert (found.used, found.reserved, found.limit) == (0, 6, 14)
-
-
-def test_hours_that_a_trial_did_not_need_let_others_begin(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, **budget(8 + 3 * 2))
-    run.fill()
-    first, second, _ = run.live
-    run.end(first, 0.5)
-    assert run.fill() is Nothing.NOW
-    assert len(run.live) == 2
-    run.end(second, 0.5)
-    assert run.fill() is Nothing.NOW
-    assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 2 + ["RUNNING"] * 2 + ["PENDING"] * 4
-
-
-def test_after_the_last_trial_that_fits_the_others_are_cancelled_and_the_sweep_is_confirmed(
-    store: Store, tmp_path: Path
-) -> None:
-    run = Run(store, tmp_path, **budget(8 + 3 * 2))
-    run.fill()
     run.end_all(0.9)
     assert run.fill() is Nothing.NOW
     assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 3 + ["CANCELLED"] * 5

@@ -14,9 +14,9 @@ from sweep_service.runner.driver import run_sweep
 from sweep_service.runner.lease import Lease
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
-from sweep_service.store import Store
+from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.records import SweepState
+from sweep_service.sweep.records import Sweep, SweepState
 from sweep_service.sweep.spec import Resources
 from tests.stored_sweeps import start, submit
 
@@ -37,6 +37,12 @@ def has_nodes(monkeypatch: pytest.MonkeyPatch, *resources: dict[str, float]) -> 
     return nodes
 
 
+def run_to_its_end(store: Store, home: Path, fence: Fence, **settings: Any) -> Sweep:
+    """Return the sweep after its runner has ended."""
+    run_sweep(store, Settings(home=home, **settings), fence, Lease(store, fence))
+    return store.get_sweep(fence.sweep_id)
+
+
 @pytest.mark.parametrize("allowed", ["", "python3 /other.py"])
 def test_a_program_that_is_not_allowed_where_it_would_run_ends_the_sweep_before_anything_begins(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str
@@ -45,44 +51,35 @@ def test_a_program_that_is_not_allowed_where_it_would_run_ends_the_sweep_before_
     trainer = {"command": ["python3", "/trainer.py"], "steps": 10}
     sweep, fence = start(store, trainer=trainer, training={}, space={"beta": [0, 1]}, baselines={})
     monkeypatch.setattr(driver, "connect", lambda *_: pytest.fail("it must not begin"))
-    run_sweep(store, Settings(home=tmp_path, trainer_commands=allowed), fence, Lease(store, fence))
-    ended = store.get_sweep(sweep.id)
+    ended = run_to_its_end(store, tmp_path, fence, trainer_commands=allowed)
     assert ended.state is SweepState.FAILED
     assert ended.message == "SWEEPS_TRAINER_COMMANDS no longer allows the command of its trainer"
     assert not store.list_attempts(sweep.id)
 
 
+def measured_on(**resources: float) -> dict[str, Any]:
+    """Return what gives evaluations resources of their own."""
+    return {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": resources}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "asks", "place"),
     [
-        (
-            {"resources": {"cpus": 9}, "benchmarks": {"names": ["arithmetic"], "of": "all"}},
-            "a trial asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower /resources, or add",
-        ),
-        (
-            {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"cpus": 9}}},
-            "an evaluation asks for 9 CPUs and 0 GPUs, which no node of the Ray cluster has; lower "
-            "/benchmarks/resources, or add",
-        ),
-        (
-            {"benchmarks": {"names": ["arithmetic"], "of": "all", "resources": {"gpus": 2}}},
-            "an evaluation asks for 1 CPUs and 2 GPUs, which no node of the Ray cluster has; lower "
-            "/benchmarks/resources, or add",
-        ),
+        ({"resources": {"cpus": 9}} | measured_on(), "a trial asks for 9 CPUs and 0 GPUs", "/resources"),
+        (measured_on(cpus=9), "an evaluation asks for 9 CPUs and 0 GPUs", "/benchmarks/resources"),
+        (measured_on(gpus=2), "an evaluation asks for 1 CPUs and 2 GPUs", "/benchmarks/resources"),
     ],
-    ids=["trial", "evaluation", "evaluation-gpus"],
 )
 def test_a_sweep_of_which_a_part_fits_no_node_fails_when_it_has_waited_as_long_as_it_may(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], asks: str, place: str
 ) -> None:
     sweep, fence = start(store, budget={"max_wait_hours": 0}, **changes)
     has_nodes(monkeypatch, {"CPU": 8.0, "GPU": 1.0}, {"CPU": 64.0})[1]["Alive"] = False
     monkeypatch.setattr(driver, "_run_tune", lambda *_: pytest.fail("it must not begin"))
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
-    ended = store.get_sweep(sweep.id)
+    ended = run_to_its_end(store, tmp_path, fence)
     assert ended.state is SweepState.FAILED
-    assert ended.message is not None
-    assert ended.message.startswith(message)
+    said = f"{asks}, which no node of the Ray cluster has; lower {place}, or add"
+    assert (ended.message or "").startswith(said)
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.CANCELLED}
 
 
@@ -103,12 +100,11 @@ def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monk
     monkeypatch.setattr(node_wait, "demanded", demanded)
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr(driver, "_run_tune", lambda *_: store.request_cancel(sweep.id))
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
-    assert said == [
-        "a trial asks for 1 CPUs and 4 GPUs, which no node of the Ray cluster has; the sweep begins as soon as one does"
-    ]
+    ended = run_to_its_end(store, tmp_path, fence)
+    asked = "a trial asks for 1 CPUs and 4 GPUs, which no node of the Ray cluster has"
+    assert said == [f"{asked}; the sweep begins as soon as one does"]
     assert demands == [4, 0]
-    assert (store.get_sweep(sweep.id).state, store.get_sweep(sweep.id).message) == (SweepState.CANCELLED, None)
+    assert (ended.state, ended.message) == (SweepState.CANCELLED, None)
 
 
 def test_a_sweep_waits_as_long_as_it_may_by_now(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +119,8 @@ def test_a_sweep_waits_as_long_as_it_may_by_now(store: Store, tmp_path: Path, mo
 
     has_nodes(monkeypatch, {"CPU": 8.0})
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    assert run_to_its_end(store, tmp_path, fence).state is SweepState.FAILED
     assert now[0] == 3 * 3600
-    assert store.get_sweep(sweep.id).state is SweepState.FAILED
 
 
 def test_a_runner_that_waits_for_a_node_gives_way_to_a_sweep_that_fits_one(
@@ -171,7 +166,7 @@ def test_a_sweep_whose_node_goes_away_waits_for_another_and_says_so(
     monkeypatch.setattr(driver, "time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr(driver, "_run_tune", lambda *_: nodes.clear())
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
+    run_to_its_end(store, tmp_path, fence)
     asked = "a trial asks for 1 CPUs and 0 GPUs, which no node of the Ray cluster has"
     assert said[0] == f"{asked}; the sweep begins as soon as one does"
 
@@ -188,8 +183,7 @@ def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sw
             (folder / "model.safetensors").write_bytes(b"weights")
         store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
     store.request_cancel(sweep.id)
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
-    assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
+    assert run_to_its_end(store, tmp_path, fence).state is SweepState.CANCELLED
     left = [{entry.name for entry in Path(attempt.directory).iterdir()} for attempt in store.list_attempts(sweep.id)]
     assert left == [{"step-12", "best-8"}] * 2
 
@@ -206,8 +200,7 @@ def test_a_sweep_that_only_fails_is_failed_and_says_why(
 
     has_nodes(monkeypatch, {"CPU": 8.0})
     monkeypatch.setattr(driver, "_run_tune", run_tune)
-    run_sweep(store, Settings(home=tmp_path), fence, Lease(store, fence))
-    ended = store.get_sweep(sweep.id)
+    ended = run_to_its_end(store, tmp_path, fence)
     assert ended.state is SweepState.FAILED
     assert "the reward cannot be imported" in (ended.message or "")
     assert {trial.state for trial in store.list_trials(sweep.id)} == {TrialState.FAILED, TrialState.CANCELLED}

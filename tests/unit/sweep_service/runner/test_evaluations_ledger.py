@@ -1,22 +1,21 @@
 """Evaluations on benchmarks between trials: when they are made, handed out, and given up."""
 
-import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweep_service.runner.ledger import Ledger, Nothing
+from sweep_service.runner.ledger import Nothing
 from sweep_service.runner.trainer_process import Job
-from sweep_service.runner.wishes import Wishes
-from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.budget import Spent, gpu_hours
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Evaluation, Stage, SweepState
 from sweep_service.sweep.shares import Part
-from tests.stored_sweeps import NODES, start, training_events
+from tests.stored_sweeps import start, training_events
+from tests.unit.sweep_service.runner.ledgers import ledger_of, lines_of
 
 MEASURED: dict[str, Any] = {
     "space": {"loss.beta1": [0.0, 0.5], "loss.beta2": 1.0},
@@ -31,18 +30,11 @@ class Run:
     """A sweep and its ledger."""
 
     def __init__(
-        self,
-        store: Store,
-        home: Path,
-        slots: int = 9,
-        fits: Callable[[int, int], bool] | None = None,
-        **changes: Any,
+        self, store: Store, home: Path, slots: int = 9, fits: Callable[[int, int], bool] | None = None, **changes: Any
     ) -> None:
         self.store, self.home = store, home
         self.sweep, self.fence = start(store, **MEASURED | changes)
-        wishes = Wishes(store, self.sweep.id)
-        fits = fits or (lambda *running: sum(running) <= slots)
-        self.ledger = Ledger(store, self.fence, Settings(home=home), fits, wishes, lambda: NODES, lambda: None)
+        self.ledger = ledger_of(store, self.fence, home, slots, fits)
         self.live: dict[str, Job] = {}
 
     def fill(self) -> Nothing:
@@ -61,7 +53,7 @@ class Run:
 
     def tell(self, name: str, *events: dict[str, Any]) -> None:
         """Report what is written under a name after all that was written before."""
-        job, lines = self.live[name], "".join(json.dumps(event) + "\n" for event in events)
+        job, lines = self.live[name], lines_of(events)
         attempts = {(a.trial_id, a.number): a for a in self.store.list_attempts(self.sweep.id)}
         start = attempts[job.trial_id, job.attempt].events_offset
         self.ledger.report(name, {"events": lines, "start": start, "end": start + len(lines)})
@@ -144,12 +136,6 @@ def test_models_of_the_confirm_stage_are_measured_and_the_initial_one_once(store
     assert {evaluation.state for evaluation in run.evaluations} == {TrialState.SUCCEEDED}
 
 
-def test_the_numbers_of_benchmarks_are_kept_out_of_every_configs_training(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path)
-    apart = [config.training["task"]["apart_from"] for config in store.list_configs(run.sweep.id)]
-    assert apart == [["arithmetic", "expressions"]] * 3
-
-
 @pytest.mark.parametrize(
     ("benchmarks", "ending", "nothing", "measured"),
     [
@@ -168,25 +154,6 @@ def test_a_model_that_nobody_asks_for_or_that_is_not_there_is_not_measured(
     assert [evaluation.trial_id for evaluation in run.evaluations] == measured
 
 
-def test_evaluations_begin_while_trials_run_that_leave_a_slot(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, slots=9, benchmarks={"names": ["arithmetic"], "of": "all"})
-    assert run.fill() is Nothing.NOW
-    assert [evaluation.trial_id for evaluation in run.evaluations] == [None]
-    first = store.list_trials(run.sweep.id)[0]
-    run.end(next(name for name, job in run.live.items() if job.trial_id == first.id))
-    run.fill()
-    assert [evaluation.trial_id for evaluation in run.evaluations] == [None, first.id]
-    assert len(measuring(run)) == 2
-
-
-def test_an_evaluation_that_needs_less_takes_no_trials_place(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, fits=lambda trials, evaluations: 2 * trials + evaluations <= 4, **ALL)
-    run.fill()
-    assert run.at_work == (2, 0)
-    run.end_one(measures=False)
-    assert run.at_work == (2, 0)
-
-
 def test_no_trial_waits_for_evaluations_that_need_none_of_its_resources(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path, fits=lambda trials, evaluations: trials <= 1 and evaluations <= 2, **ALL)
     run.fill()
@@ -200,7 +167,9 @@ def test_no_trial_waits_for_evaluations_that_need_none_of_its_resources(store: S
 def test_a_trial_that_needs_more_waits_only_for_evaluations_that_had_begun(store: Store, tmp_path: Path) -> None:
     run = Run(store, tmp_path, fits=lambda trials, evaluations: 2 * trials + evaluations <= 4, **ALL)
     run.fill()
+    assert run.at_work == (2, 0)
     run.end_one(measures=False)
+    assert run.at_work == (2, 0)
     run.end_one(measures=False)
     assert run.at_work == (1, 2)  # the last tune trial, beside it evaluations of others and of the initial model
     run.end_one(measures=False)
@@ -285,25 +254,11 @@ def test_hours_of_evaluations_count_in_the_budget_with_their_own_gpus(store: Sto
     assert gpu_hours(run.sweep.spec, store.spent(run.sweep.id)).used == 0.5 + 0.5
 
 
-def test_configs_that_start_from_different_models_each_have_their_initial_one_measured(
-    store: Store, tmp_path: Path
-) -> None:
-    space = {"model.hidden_size": [32, 64], "loss.beta1": [0.0, 0.5]}
-    run = Run(store, tmp_path, space=space, benchmarks={"names": ["arithmetic"], "of": "all"})
-    run.fill()
-    configs = {config.id: config for config in store.list_configs(run.sweep.id)}
-    sizes = [configs[initial.config_id].training["model"]["hidden_size"] for initial in run.evaluations]
-    assert sorted(sizes) == sorted({config.training["model"]["hidden_size"] for config in configs.values()})
-    assert len(sizes) == 2
-
-
 def test_weights_that_are_gone_end_an_evaluation_with_the_reason(store: Store, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    run = Run(store, home, slots=4)
+    run = Run(store, home := tmp_path / "home", slots=4)
     run.train()
     run.train()
-    home.rmdir()
+    shutil.rmtree(home)
     assert run.fill() is Nothing.NOW
     gone = [evaluation for evaluation in run.evaluations if evaluation.trial_id]
     assert {(one.state, one.message) for one in gone} == {(TrialState.FAILED, "the weights of its trial are gone")}
@@ -337,13 +292,8 @@ def test_a_measured_benchmark_is_stored_once_and_told(store: Store, tmp_path: Pa
     assert (result.evaluation_id, result.benchmark, result.content) == (job.trial_id, "arithmetic", content)
     evaluation = next(one for one in run.evaluations if one.id == job.trial_id)
     assert (evaluation.step, evaluation.total_steps) == (1, 2)
-    told = [event for event in store.list_events(run.sweep.id) if event.data.get("evaluation_id") == job.trial_id]
-    assert [event.type for event in told] == [
-        "evaluation.started",
-        "evaluation.progress",
-        "evaluation.measured",
-        "evaluation.measured",
-    ]
+    told = [event.type for event in store.list_events(run.sweep.id) if event.data.get("evaluation_id") == job.trial_id]
+    assert told == [f"evaluation.{what}" for what in ("started", "progress", "measured", "measured")]
     assert store.curves(run.sweep.id, ["loss"], [job.trial_id]) == []
 
 
@@ -390,10 +340,9 @@ def test_each_kept_model_is_measured_from_its_own_folder(store: Store, tmp_path:
     assert job.keep_models == (4, 8, 12)
     folders = {step: str(run.keep(name, step)) for step in job.keep_models}
     run.fill()
-    requests = {one.id: one.model_step for one in run.evaluations if one.trial_id}
-    assert {
-        requests[job.trial_id]: job.measure["model"] for job in measuring(run) if job.trial_id in requests
-    } == folders
+    step_of = {one.id: one.model_step for one in run.evaluations if one.trial_id}
+    asked = {step_of[job.trial_id]: job.measure for job in measuring(run) if job.trial_id in step_of}
+    assert {step: measure and measure["model"] for step, measure in asked.items()} == folders
 
 
 def test_another_steps_checkpoint_does_not_stand_for_the_last_model(store: Store, tmp_path: Path) -> None:
@@ -417,26 +366,21 @@ def kept_and_measured(run: Run) -> tuple[str, Path, Evaluation]:
     return name, model, evaluation
 
 
-def test_weights_stay_while_an_evaluation_is_tried_again_and_go_when_it_is_given_up(
+def test_weights_stay_while_their_evaluation_is_tried_again_and_go_alone_when_it_is_given_up(
     store: Store, tmp_path: Path
 ) -> None:
     run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]}, retries={"max_crashes": 1})
-    _, model, evaluation = kept_and_measured(run)
+    name, model, evaluation = kept_and_measured(run)
+    waiting = {other: run.keep(other) for other, job in run.live.items() if job.keep_models and other != name}
     run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
     assert model.exists()
     run.fill()
     run.ledger.complete(run.name_of(evaluation.id), {"ending": "CRASHED", "message": "signal 9"})
     assert store.get_work(evaluation.id).state is TrialState.FAILED
     assert not model.exists()
-
-
-def test_only_the_weights_of_the_trial_that_was_measured_go(store: Store, tmp_path: Path) -> None:
-    run = Run(store, tmp_path, benchmarks={"names": ["arithmetic"], "at": [8]})
-    name, model, evaluation = kept_and_measured(run)
-    waiting = [run.keep(other) for other, job in run.live.items() if job.keep_models and other != name]
-    run.ledger.complete(run.name_of(evaluation.id), {"ending": "SUCCEEDED", "message": None})
-    assert not model.exists()
-    assert [other.exists() for other in waiting] == [True] * 3
+    for other in waiting:
+        run.ledger.complete(other, {"ending": "CRASHED", "message": None})
+    assert [model.exists() for model in waiting.values()] == [True] * 3
 
 
 def test_weights_go_when_their_evaluation_has_no_time_left(store: Store, tmp_path: Path) -> None:

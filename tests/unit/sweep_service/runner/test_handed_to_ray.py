@@ -18,8 +18,7 @@ from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from tests.stored_sweeps import start
-
-JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
+from tests.unit.sweep_service.runner.jobs import JOB
 
 
 @pytest.mark.parametrize(

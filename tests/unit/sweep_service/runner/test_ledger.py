@@ -343,6 +343,14 @@ def test_a_trial_of_ones_own_trainer_succeeds_only_with_an_evaluation(
     assert has_evaluated or "no attempt of it wrote an evaluation" in (trial.message or "")
 
 
+def test_a_runner_that_comes_after_a_delay_says_nothing_of_it(store: Store) -> None:
+    sweep, fence = start(store)
+    for message in ("nothing begins", "nothing begins", None):
+        store.say_what_delays(fence, message)
+        assert store.get_sweep(sweep.id).message == message
+    assert [event.type for event in store.list_events(sweep.id)].count("sweep.delayed") == 2
+
+
 def test_a_paused_attempt_is_asked_to_save_and_goes_on_later(store: Store, tmp_path: Path, clock: list[float]) -> None:
     sweep, fence, ledger = at_work(store, tmp_path, seeds={"tune": [0]}, retries={"max_crashes": 0})
     begun, waiting = given(ledger.next_job("a")), given(ledger.next_job("b"))
@@ -634,10 +642,11 @@ def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path
 
 @pytest.mark.parametrize(("heard", "wish"), [("yielding", "it yields"), ("stops", True)])
 def test_a_trial_that_was_to_end_is_wanted_when_it_comes_again(
-    store: Store, tmp_path: Path, clock: list[float], heard: str, wish: object
+    store: Store, tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch, heard: str, wish: object
 ) -> None:
     _, _, ledger = at_work(store, tmp_path, slots=1)
     job = given(ledger.next_job("a"))
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", 3600.0)
     getattr(ledger._wishes, heard)[job.trial_id] = wish  # as of the last reading, a moment ago
     ledger.complete("a", {"ending": "LOST", "message": None})
     assert store.get_trial(job.trial_id).state is TrialState.PENDING

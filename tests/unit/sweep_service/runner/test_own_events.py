@@ -100,7 +100,7 @@ def test_an_event_keeps_its_time(when: float) -> None:
 
 
 def test_names_are_told_once_and_problems_without_a_judgement_count_for_nothing() -> None:
-    one = {"type": "evaluation", "step": 0, "problems": {"a": [1, 2], "b": [0, 0]}}
+    one = COUNTED | {"problems": {"a": [1, 2], "b": [0, 0]}}
     events = took(one, {"type": "step", "step": 1}, one | {"step": 1})
     assert [event["type"] for event in events] == ["problems", "evaluation", "step", "evaluation"]
     assert events[1]["metrics"]["eval/avg_at_k"] == 0.5
@@ -130,6 +130,8 @@ def test_names_of_metrics_may_have_parts() -> None:
 
 STEP: dict[str, Any] = {"type": "step", "step": 3}
 EVALUATED: dict[str, Any] = {"type": "evaluation", "step": 3, "metrics": {METRIC: 0.5}}
+COUNTED: dict[str, Any] = {"type": "evaluation", "step": 0, "problems": {"a": [1, 2]}}
+SAVED: dict[str, Any] = {"type": "checkpoint", "step": 3, "path": "x"}
 BAD = [
     ([STEP, STEP], "step 3 does not come after step 3, the one before; steps only go up"),
     ([STEP, {"type": "step", "step": 2}], "step 2 does not come after step 3"),
@@ -169,7 +171,7 @@ BAD = [
         for name in ("eval/tune_part/avg_at_k", "eval/confirm_part/reward_mean", "eval/confirm_part/avg_at_k_se")
     ),
     (
-        [STEP, EVALUATED | {"metrics": {"eval/tune_part/avg_at_k": 0.5}, "problems": {"a": [1, 2]}}],
+        [COUNTED | {"metrics": {"eval/tune_part/avg_at_k": 0.5}}],
         "eval/tune_part/avg_at_k: scores of halves follow from",
     ),
     *(
@@ -180,24 +182,14 @@ BAD = [
     ([STEP, EVALUATED | {"metrics": {}, "problems": {"a": [1]}}], "problems.a.1: Field required"),
     ([STEP, EVALUATED | {"metrics": {}, "problems": {}}], "at least 1 item"),
     (
-        [
-            {"type": "evaluation", "step": 0, "problems": {"a": [1, 2]}},
-            STEP,
-            EVALUATED | {"metrics": {}, "problems": {"b": [1, 2]}},
-        ],
-        "its problems are not those of the evaluation before",
+        [COUNTED, STEP, COUNTED | {"step": 3, "problems": {"b": [1, 2]}}],
+        "problems are not those of the evaluation before",
     ),
-    (
-        [{"type": "evaluation", "step": 0, "problems": {"a": [1, 2]}}, STEP, EVALUATED],
-        "it has no `problems`, as the evaluation before had",
-    ),
+    ([COUNTED, STEP, EVALUATED], "it has no `problems`, as the evaluation before had"),
     ([STEP, EVALUATED | {"metrics": {}, "problems": {"a": [0, 0]}}], "of none of its problems a sample was judged"),
     ([STEP, EVALUATED | {"metrics": {METRIC: 0.5, "eval/pass_at_k": 50}}], "eval/pass_at_k 50.0 is no share"),
-    ([{"type": "checkpoint", "step": 3, "path": "x"}], "the checkpoint at step 3 comes before the event"),
-    (
-        [STEP, {"type": "checkpoint", "step": 3, "path": "x"}, {"type": "checkpoint", "step": 3, "path": "y"}],
-        "the checkpoint at step 3 comes after one at step 3; each has a later step",
-    ),
+    ([SAVED], "the checkpoint at step 3 comes before the event"),
+    ([STEP, SAVED, SAVED | {"path": "y"}], "the checkpoint at step 3 comes after one at step 3; each has a later step"),
     ([STEP, {"type": "checkpoint", "step": 3}], "path: Field required"),
     ([STEP, {"type": "warning", "code": "odd", "message": "x"}], "code ('odd'): String should match"),
     ([STEP, {"type": "warning", "code": "ODD", "message": "x", "step": 11}], "step 11 is beyond trainer.steps 10"),
@@ -267,13 +259,13 @@ def test_where_an_attempt_went_on_is_said_only_at_its_start() -> None:
 
 
 DOCS = Path(__file__).parents[4] / "docs" / "own_trainer.md"
+MODELS = {get_args(model.model_fields["type"].annotation)[0]: model for model in get_args(_Any)}
 
 
 def test_the_docs_name_every_event_with_its_fields() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|.*\|$", DOCS.read_text(), re.MULTILINE)
     told = {name: set(re.findall(r"`(\w+)`", fields)) - {"metrics"} for name, fields in rows}
-    models = {get_args(model.model_fields["type"].annotation)[0]: model for model in get_args(_Any)}
-    fields = {name: model.model_fields.keys() - {"type", "time", "metrics"} for name, model in models.items()}
+    fields = {name: model.model_fields.keys() - {"type", "time", "metrics"} for name, model in MODELS.items()}
     assert told == fields | {"type": set()}  # the head of the table
 
 
@@ -287,24 +279,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
     max_leaves=6,
 )
-TYPES = ("started", "step", "evaluation", "checkpoint", "progress", "warning", "finished", "failed")
-FIELDS = (
-    "step",
-    "metrics",
-    "problems",
-    "path",
-    "code",
-    "message",
-    "evidence",
-    "time",
-    "outcome",
-    "summary",
-    "versions",
-)
+FIELDS = sorted({field for model in MODELS.values() for field in model.model_fields} - {"type"})
 EVENTS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.just({METRIC: 0.5}) | st.just({"a": [1, 2]}), max_size=4)
 
 
-@given(st.lists(st.tuples(st.sampled_from(TYPES), EVENTS), max_size=5), st.binary(max_size=20))
+@given(st.lists(st.tuples(st.sampled_from([*MODELS]), EVENTS), max_size=5), st.binary(max_size=20))
 def test_whatever_is_written_is_taken_or_refused(events: list[tuple[str, dict[str, Any]]], raw: bytes) -> None:
     """Nothing else is raised, so that no program brings down the actor above it; and what is taken can be written."""
     taken = OwnEvents(10, METRIC)
@@ -375,16 +354,20 @@ def test_a_huge_line_is_refused_before_all_of_it_is_there(tmp_path: Path, ended:
     assert len(reader.problem or "") < 500
 
 
-def test_many_events_come_in_parts(tmp_path: Path) -> None:
+def test_many_events_come_in_parts_and_however_many_were_passed_on_before_the_rest_follows(tmp_path: Path) -> None:
     wide = {f"metric/{number}": 0.5 for number in range(400)}
-    append(tmp_path, *(line(type="step", step=step, metrics=wide) for step in range(1, 301)))
-    assert (tmp_path / EVENTS_FILE).stat().st_size > 2 * MAX_PART
+    lines = [line(type="step", step=step, metrics=wide) for step in range(1, 301)]
+    append(tmp_path, *lines)
     reader, steps, parts = record(tmp_path), list[int](), 0
     while (part := reader.next_part()).lines:
         steps += [event["step"] for event in part.events]
         parts += 1
     assert (steps, reader.problem) == (list(range(1, 301)), None)
     assert parts > 2
+    offset = sum(map(len, lines[:-2]))
+    assert offset > 2 * MAX_PART
+    part = record(tmp_path, offset).next_part()
+    assert (part.start, [event["step"] for event in part.events]) == (offset, [299, 300])
 
 
 def test_what_was_passed_on_before_is_read_for_its_order_alone(tmp_path: Path) -> None:
@@ -396,16 +379,6 @@ def test_what_was_passed_on_before_is_read_for_its_order_alone(tmp_path: Path) -
     part = reader.next_part()
     assert (part.start, [event["type"] for event in part.events]) == (offset, ["step", "finished"])
     assert (reader.events.step, reader.events.finished) == (3, "SUCCEEDED")
-
-
-def test_however_much_was_passed_on_before_the_rest_follows(tmp_path: Path) -> None:
-    wide = {f"metric/{number}": 0.5 for number in range(400)}
-    lines = [line(type="step", step=step, metrics=wide) for step in range(1, 301)]
-    append(tmp_path, *lines)
-    offset = sum(map(len, lines[:-2]))
-    assert offset > 2 * MAX_PART
-    part = record(tmp_path, offset).next_part()
-    assert (part.start, [event["step"] for event in part.events]) == (offset, [299, 300])
 
 
 def test_a_checkpoint_gets_its_whole_path_and_a_warning_where_it_is_not_there(tmp_path: Path) -> None:

@@ -94,19 +94,12 @@ def test_a_grid_without_a_confirm_stage_is_done_when_its_trials_are() -> None:
     assert next_records(sweep, configs, ended(trials), []) is None
 
 
-def test_the_confirm_stage_waits_for_every_tune_trial() -> None:
+def test_the_best_and_the_baselines_are_confirmed_once_on_fresh_seeds_after_every_tune_trial() -> None:
     sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}})
     values = {config.id: config.number / 10 for config in configs}
-    almost = [*ended(trials[:-1]), trials[-1]]
+    almost, trials = [*ended(trials[:-1]), trials[-1]], ended(trials)
     assert next_records(sweep, configs, almost, curves(almost, values)) is None
-
-
-def test_the_best_and_the_baselines_are_confirmed_on_fresh_seeds_once() -> None:
-    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}})
-    values = {config.id: config.number / 10 for config in configs}
-    trials = ended(trials)
-    found = following(sweep, configs, trials, curves(trials, values))
-    changed, confirming = found
+    changed, confirming = following(sweep, configs, trials, curves(trials, values))
     assert {trial.config_id for trial in confirming} == {configs[0].id, configs[-1].id}
     assert [trial.seed for trial in confirming] == [7, 7, 8, 8]
     assert [trial.number for trial in confirming] == list(range(len(trials), len(trials) + 4))
@@ -180,56 +173,43 @@ def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
     assert {trial.stage for trial in trials} == {Stage.TUNE}
 
 
-def test_new_seeds_of_a_sweep_that_is_done_give_exactly_their_trials() -> None:
-    sweep, configs, trials = sweep_of(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
-    values = {config.id: config.number / 10 for config in configs}
-    records = following(sweep, configs, ended(trials), curves(trials, values))
-    by_id = {config.id: config for config in [*configs, *records[0]]}
-    configs, trials = list(by_id.values()), ended([*trials, *records[1]])
-    assert next_records(sweep, configs, trials, curves(trials, values)) is None
-    extension = Extension.model_validate({"seeds": {"tune": [0, 5], "confirm": {"seeds": [7, 8, 9]}}})
-    spec = parse_spec(extended(sweep.spec, extension))
-    sweep = sweep.model_copy(update={"spec": spec})
-    tuned = {trial.config_id for trial in trials if trial.stage is Stage.TUNE}
-    confirmed = {trial.config_id for trial in trials if trial.stage is Stage.CONFIRM}
-    for stage, wanted, seeds in ((Stage.TUNE, tuned, [5]), (Stage.CONFIRM, confirmed, [8, 9])):
-        records = following(sweep, configs, trials, curves(trials, values))
-        new = records[1]
-        assert {trial.stage for trial in new} == {stage}
-        pairs = [(trial.seed, trial.config_id) for trial in new]
-        assert sorted(pairs) == sorted((seed, config_id) for seed in seeds for config_id in wanted)
-        numbers = [trial.number for trial in new]
-        assert numbers == list(range(len(trials), len(trials) + len(new)))
-        trials = ended([*trials, *new])
-    assert next_records(sweep, configs, trials, curves(trials, values)) is None
-
-
-WIDER: dict[str, Any] = {
-    "more of a list": {"loss.beta1": [0, 0.5, 0.75, 1], "loss.beta2": 1},
-    "fixed before": {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 1]},
-    "both, and the baseline becomes a point": {"loss.beta1": [0, 0.25, 0.5, 1], "loss.beta2": [0, 0.5, 1]},
+RATES: dict[str, Any] = {"loss.beta1": [0.25, 0.5], "optimizer.learning_rate": [1e-4, 2e-4, 3e-4]}
+TUNED: dict[str, Any] = {"seeds": {"tune": [0, 1]}}
+CONFIRMED: dict[str, Any] = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [7, 8]}}}
+DRAWN: dict[str, Any] = {"space": {"loss.beta1": BETA}, "search": {"strategy": "random", "num_configs": 3, "seed": 3}}
+LISTED: dict[str, Any] = {"space": {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 0.5, 1]}, "search": DRAWN["search"]}
+BOTH: dict[str, Any] = {"loss.beta1": [0, 0.25, 0.5, 1], "loss.beta2": [0, 0.5, 1]}
+EXTENDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "more of a list": (CONFIRMED, {"space": {"loss.beta1": [0, 0.5, 0.75, 1], "loss.beta2": 1}}),
+    "values of what was fixed": (CONFIRMED, {"space": {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 1]}}),
+    "both, and the baseline becomes a point": (CONFIRMED, {"space": BOTH}),
+    "seeds": (CONFIRMED, {"seeds": {"tune": [0, 1, 5], "confirm": {"seeds": [7, 8, 9]}}}),
+    "a confirm stage": (TUNED | {"space": RATES}, {"seeds": {"confirm": {"top_k": 2, "seeds": [7, 8]}}}),
+    "more that is confirmed": (CONFIRMED | {"space": RATES}, {"seeds": {"confirm": {"top_k": 3}}}),
+    "draws of a range": (TUNED | DRAWN, {"search": {"num_configs": 7}}),
+    "draws of lists": (TUNED | LISTED, {"search": {"num_configs": 7}}),
+    "draws of a range, confirmed": (CONFIRMED | DRAWN, {"search": {"num_configs": 7}}),
+    "draws of lists, confirmed": (CONFIRMED | LISTED, {"search": {"num_configs": 7}}),
 }
 
 
-@pytest.mark.parametrize("space", WIDER.values(), ids=WIDER)
+@pytest.mark.parametrize(("before", "more"), EXTENDED.values(), ids=EXTENDED)
 @pytest.mark.parametrize("done", [False, True])
-def test_a_grid_that_is_given_more_values_is_the_grid_that_had_them_from_the_start(
-    space: dict[str, Any], done: bool
+def test_a_sweep_that_is_given_more_becomes_the_sweep_that_had_it_from_the_start(
+    before: dict[str, Any], more: dict[str, Any], done: bool
 ) -> None:
-    stages = {"seeds": {"tune": [0, 1], "confirm": {"top_k": 2, "seeds": [7, 8]}}}
-    sweep, configs, trials = sweep_of(**stages)
+    sweep, configs, trials = sweep_of(**before)
     if done:
         configs, trials = run_on(sweep, configs, trials)
-    more, after = run_on(given_more(sweep, space=space), configs, trials)
-    whole, at_once = run_on(*sweep_of(**stages, space=space))
-    assert after[: len(trials)] == ended(trials)
-    assert [config.id for config in more[: len(configs)]] == [config.id for config in configs]
-    assert contents(more) == contents(whole)
-    assert tuned(after) == tuned(at_once)
-    assert confirmed(after) >= confirmed(at_once)
-    assert confirmed(after) - confirmed(at_once) <= confirmed(trials)
-    roles = {config.id: config.roles for config in more}
-    assert all(Role.BASELINE in roles[config.id] for config in more if Role.BASELINE in config.roles)
+    sweep = given_more(sweep, **more)
+    after, trained = run_on(sweep, configs, trials)
+    whole, at_once = run_on(sweep, *first_records(sweep.spec, sweep.id))
+    assert trained[: len(trials)] == ended(trials)
+    assert [config.id for config in after[: len(configs)]] == [config.id for config in configs]
+    assert contents(after) == contents(whole)
+    assert tuned(trained) == tuned(at_once)
+    assert confirmed(trained) >= confirmed(at_once)
+    assert confirmed(trained) - confirmed(at_once) <= confirmed(trials)
 
 
 def test_a_matched_baseline_that_becomes_a_point_is_tuned_like_the_others() -> None:
@@ -247,9 +227,6 @@ def test_a_matched_baseline_that_becomes_a_point_is_tuned_like_the_others() -> N
     assert contents(more) == contents(run_on(*sweep_of(space=space | wider, **stages))[0])
 
 
-RATES: dict[str, Any] = {"loss.beta1": [0.25, 0.5], "optimizer.learning_rate": [1e-4, 2e-4, 3e-4]}
-
-
 @pytest.mark.parametrize("top_k", [1, 2, 3])
 @pytest.mark.parametrize("space", [RATES, RATES | {"loss.beta1": [0, 0.5], "loss.beta2": 0}], ids=["apart", "in grid"])
 def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
@@ -265,38 +242,6 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}
     assert {config.id for config in configs if Role.MATCHED in config.roles} == twins
     assert len(trials) <= sum(stage_counts(sweep.spec))
-
-
-def test_a_sweep_whose_choice_changed_gets_the_matched_baselines_of_the_new_one_besides() -> None:
-    stages = {"space": RATES, "seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}}
-    sweep, configs, trials = sweep_of(**stages)
-    configs, trials = run_on(sweep, configs, trials)
-    more, after = run_on(given_more(sweep, seeds={"confirm": {"top_k": 3}}), configs, trials)
-    stages["seeds"]["confirm"]["top_k"] = 3
-    _, at_once = run_on(*sweep_of(**stages))
-    assert after[: len(trials)] == trials
-    assert confirmed(after) == confirmed(at_once)
-    assert [config.number for config in more] == [*range(len(more))]
-
-
-@pytest.mark.parametrize("confirm", [None, {"top_k": 1, "seeds": [7]}])
-@pytest.mark.parametrize("space", [{"loss.beta1": BETA}, {"loss.beta1": [0, 0.5, 1], "loss.beta2": [0, 0.5, 1]}])
-def test_a_random_search_that_is_given_more_configs_draws_those_that_it_would_have_drawn(
-    space: dict[str, Any], confirm: dict[str, Any] | None
-) -> None:
-    def search(number: int) -> dict[str, Any]:
-        drawn = {"strategy": "random", "num_configs": number, "seed": 3}
-        return {"space": space, "search": drawn, "seeds": {"tune": [0, 1], "confirm": confirm}}
-
-    sweep, configs, trials = sweep_of(**search(3))
-    configs, trials = run_on(sweep, configs, trials)
-    more, after = run_on(given_more(sweep, search={"num_configs": 7}), configs, trials)
-    whole, at_once = run_on(*sweep_of(**search(7)))
-    assert after[: len(trials)] == trials
-    assert contents(more) == contents(whole)
-    assert sum(Role.SPACE in config.roles for config in more) == 7
-    assert tuned(after) == tuned(at_once)
-    assert confirmed(after) >= confirmed(at_once)
 
 
 def test_tpe_goes_on_from_its_rows_while_confirm_trials_run() -> None:

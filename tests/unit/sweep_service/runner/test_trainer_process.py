@@ -1,6 +1,5 @@
 """Reading a trainer's events, and saying how it ended."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -10,28 +9,12 @@ import pytest
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.runner.trainer_process import EventChunk, Job, Trainer, attempt_end, trainer_environment
 from sweep_service.sweep.endings import Ending
-
-JOB = Job(trial_id="t", attempt=1, directory="/d", config={}, threads=3, gpus=0, resume_from=None, cache="/c")
-
-
-def test_a_trainer_is_told_which_packages_its_configuration_needs(tmp_path: Path) -> None:
-    told = list[Sequence[str]]()
-
-    def start(arguments: Sequence[str], _: Path) -> Running:
-        told.append(arguments)
-        return cast("Running", None)
-
-    job = JOB.model_copy(update={"directory": str(tmp_path), "needs": ("tempered-loss==1", "other==2")})
-    Trainer(Job.model_validate_json(job.model_dump_json()), start)
-    (words,) = told
-    assert [words[place + 1] for place, word in enumerate(words) if word == "--needs"] == [
-        "tempered-loss==1",
-        "other==2",
-    ]
+from tests.unit.sweep_service.runner.jobs import JOB
+from tests.unit.sweep_service.runner.ledgers import lines_of
 
 
-def write(folder: Path, *events: dict[str, object], torn: str = "") -> None:
-    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + torn)
+def write(folder: Path, *events: dict[str, Any], torn: str = "") -> None:
+    (folder / "events.jsonl").write_text(lines_of(events) + torn)
 
 
 def test_only_whole_lines_are_read(tmp_path: Path) -> None:
@@ -124,6 +107,7 @@ def test_a_trainer_gets_its_threads_and_the_gpus_of_its_actor() -> None:
         ({"keep_models": (8, 12)}, ["--model-only-at-end", "--keep-models", "8,12"]),
         ({"resume_from": "/r/step-8"}, ["--model-only-at-end", "--resume-from", "/r/step-8"]),
         ({"measure": {"model": None}}, ["--measure", "{run}/request.json"]),
+        ({"needs": ("loss==1", "other==2")}, ["--needs", "loss==1", "--needs", "other==2", "--model-only-at-end"]),
     ],
 )
 def test_the_command_says_what_the_job_is(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
@@ -133,7 +117,8 @@ def test_the_command_says_what_the_job_is(tmp_path: Path, changes: dict[str, Any
         commands.append(arguments)
         return cast("Running", None)
 
-    Trainer(JOB.model_copy(update={"directory": str(tmp_path)} | changes), start)
+    job = JOB.model_copy(update={"directory": str(tmp_path)} | changes)
+    Trainer(Job.model_validate_json(job.model_dump_json()), start)
     usual = [str(tmp_path / "config.yaml"), "--output", str(tmp_path), "--cache", "/c"]
     assert commands == [[*usual, *(word.format(run=tmp_path) for word in words)]]
 

@@ -62,7 +62,6 @@ def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatc
     store.request_cancel(sweep.id)
     assert wishes.interruption is not None
     assert (wishes.interruption.state, wishes.interruption.save_within_s) == (SweepState.CANCELLED, 0)
-    assert wishes.interruption is not None
 
 
 def test_a_trial_that_yields_is_to_end(store: Store) -> None:

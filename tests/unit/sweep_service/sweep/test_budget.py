@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.budget import GpuHours, Kept, Spent, WorkTime, gpu_hours, left_s, room
 from sweep_service.sweep.plan import make_plan, stage_counts
 from sweep_service.sweep.records import TrialState
 from sweep_service.sweep.spec import SweepSpec
+from tests.refusals import refusals
 
 HOUR = 3600.0
 RAW: dict[str, Any] = {
@@ -27,9 +27,7 @@ def limited(gpus: float = 2, **budget: float) -> SweepSpec:
 
 
 def refused(**changes: Any) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as caught:
-        parse_spec(RAW | changes)
-    return {error.pointer: error.detail for error in caught.value.errors}
+    return refusals(RAW | changes)
 
 
 def begun(*trials: tuple[TrialState, float]) -> Spent:

@@ -29,18 +29,23 @@ def test_values_are_short(value: object, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_parameters_are_named_by_their_last_part() -> None:
-    assert params_text({"loss.beta1": 0.5, "loss.beta2": 1.0, "loss.name": "dapo", "loss.epsilon": None}) == (
-        "beta1=0.5 beta2=1 loss=dapo"
-    )
-    assert params_text({"optimizer.learning_rate": 1e-6, "steps": 480}) == "learning_rate=1e-06 steps=480"
-
-
-def test_a_last_part_that_says_nothing_comes_with_its_group() -> None:
-    params = {"terms.kl.coefficient": 0.1, "task.further_rewards.brief.weight": 0.2, "loss.alpha": 1, "weight": 3}
-    assert params_text(params) == "kl.coefficient=0.1 brief.weight=0.2 alpha=1 weight=3"
-    assert [short_name(name) for name in params] == ["kl.coefficient", "brief.weight", "alpha", "weight"]
-    assert short_name("loss.beta1") == "β1"
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        (
+            {"loss.beta1": 0.5, "loss.beta2": 1.0, "loss.name": "dapo", "loss.epsilon": None},
+            "beta1=0.5 beta2=1 loss=dapo",
+        ),
+        ({"optimizer.learning_rate": 1e-6, "steps": 480}, "learning_rate=1e-06 steps=480"),
+        # a last part that says nothing comes with its group, and names that end alike are written in full
+        ({"task.further_rewards.brief.weight": 0.2, "loss.alpha": 1, "weight": 3}, "brief.weight=0.2 alpha=1 weight=3"),
+        ({"rollout.top_p": 1.0, "evaluation.top_p": 0.5}, "rollout.top_p=1 evaluation.top_p=0.5"),
+        ({"loss.erc": {"mode": "mask"}}, 'erc={"mode":"mask"}'),
+        ({"x": "", "y": " a", "z": True}, 'x="" y=" a" z=true'),
+    ],
+)
+def test_parameters_are_named_by_the_last_part_that_tells_them_apart(params: dict[str, object], text: str) -> None:
+    assert params_text(params) == text
 
 
 def test_every_part_that_says_nothing_comes_with_its_group() -> None:
@@ -48,6 +53,7 @@ def test_every_part_that_says_nothing_comes_with_its_group() -> None:
     names += ["advantage.entropy_reward.level", "terms.entropy_bonus.delta", "terms.entropy_bonus.target"]
     names += ["rollout.overlong.factor", "terms.kl.coefficient", "advantage.positive_weight.weight"]
     assert [short_name(name) for name in names] == [".".join(name.split(".")[-2:]) for name in names]
+    assert [short_name(name) for name in ("loss.alpha", "weight", "loss.beta1")] == ["alpha", "weight", "β1"]
 
 
 def test_labels_tell_names_that_end_alike_apart() -> None:
@@ -66,8 +72,6 @@ def test_null_and_blank_texts_show_in_labels() -> None:
     configs, _ = first_records(parse_spec({"name": "a", "space": {"loss.dual_clip": [None, 10]}}), "swp")
     assert {"dual_clip=null", "dual_clip=10"} <= set(config_labels(configs, ["loss.dual_clip"]).values())
     assert [value_text(value) for value in ("", " ", "a b", "a\nb", None)] == ['""', '" "', "a b", '"a\\nb"', "null"]
-    assert params_text({"x": "", "y": " a", "z": True}) == 'x="" y=" a" z=true'
-    assert [value_text(True), value_text(1), value_text(0.5)] == ["true", "1", "0.5"]
 
 
 def test_a_baseline_of_which_nothing_varies_is_told_by_its_loss() -> None:
@@ -76,11 +80,6 @@ def test_a_baseline_of_which_nothing_varies_is_told_by_its_loss() -> None:
     raw = {"name": "a", "space": {"loss.dual_clip": [3, 10]}, "training": {"loss": {"name": "bapo"}}}
     configs, _ = first_records(parse_spec(raw), "swp")
     assert config_labels(configs, ["loss.target"])[configs[0].id] == "baseline loss=grpo"
-
-
-def test_names_that_end_alike_are_written_in_full() -> None:
-    params = {"rollout.temperature": 1.0, "evaluation.temperature": 0.5, "loss.erc": {"mode": "mask"}}
-    assert params_text(params) == 'rollout.temperature=1 evaluation.temperature=0.5 erc={"mode":"mask"}'
 
 
 @pytest.mark.parametrize(
@@ -139,21 +138,15 @@ def test_equal_configs_are_told(equal: int, configs: int, text: str) -> None:
     assert equals_text(equal, configs) == text
 
 
-@pytest.mark.parametrize("baseline", [None, 0.4, 0.5, 0.5 + 1e-13])
-def test_a_baseline_that_is_not_ahead_is_not_told(baseline: float | None) -> None:
-    assert behind_text(0.5, baseline) == ""
-
-
-def test_a_baseline_that_is_ahead_is_told() -> None:
-    assert behind_text(0.5, 0.5123) == "but the baseline has 0.5123, which is more"
-
-
-def test_two_configs_with_the_same_parameters_have_texts_of_their_own() -> None:
-    """The baseline and the first point both have beta1=0 epsilon=0.2, which are all that the space names."""
-    space = {"loss.beta1": [0, 0.5], "loss.epsilon": 0.2}
-    configs, _ = first_records(parse_spec({"name": "a", "space": space}), "swp")
-    assert [params_text(config.params) for config in configs].count("beta1=0 epsilon=0.2") == 2
-    assert list(params_texts(configs).values())[0::2] == ["beta1=0 epsilon=0.2 beta2=0", "beta1=0 epsilon=0.2 beta2=1"]
+@pytest.mark.parametrize(
+    ("baseline", "text"),
+    [
+        *((behind, "") for behind in (None, 0.4, 0.5, 0.5 + 1e-13)),
+        (0.5123, "but the baseline has 0.5123, which is more"),
+    ],
+)
+def test_a_baseline_is_told_only_where_it_is_ahead(baseline: float | None, text: str) -> None:
+    assert behind_text(0.5, baseline) == text
 
 
 def test_values_that_round_to_the_same_text_are_written_in_all_digits() -> None:

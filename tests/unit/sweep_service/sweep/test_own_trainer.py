@@ -10,8 +10,9 @@ from sweep_service.sweep.labels import config_labels, differing_names, params_te
 from sweep_service.sweep.matched_baselines import matched_count
 from sweep_service.sweep.own_trainer import OwnConfig, command_line, settings_of_base
 from sweep_service.sweep.plan import baselines, first_configs, first_records, make_plan, stage_counts
-from sweep_service.sweep.records import DesiredState, Role, Sweep, SweepState
+from sweep_service.sweep.records import Role
 from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from tests.stored_sweeps import make_sweep
 from trainers.config import TrainingConfig
 
 OWN: dict[str, Any] = {
@@ -106,15 +107,7 @@ def test_a_plan_says_what_is_not_known() -> None:
 def test_a_search_proposes_points_of_such_a_sweep() -> None:
     space = {"beta": {"type": "float", "low": 0, "high": 1}}
     spec = parse_spec(OWN | {"space": space, "search": {"strategy": "random", "num_configs": 2}})
-    sweep = Sweep(
-        id="swp_1",
-        name="own",
-        state=SweepState.RUNNING,
-        desired_state=DesiredState.RUN,
-        created_at=0,
-        spec=spec,
-        spec_digest=spec.digest,
-    )
+    sweep = make_sweep(spec)
     assert first_records(spec, sweep.id) == ([], [])
     proposed = next_records(sweep, [], [], [])
     assert proposed is not None

@@ -5,19 +5,13 @@ from typing import Any
 import pytest
 
 from search_spaces.presets import PRESETS
-from sweep_service.errors import InvalidSpec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import sweep_schema
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from tests.refusals import refusals
 from trainers.config import TrainingConfig
 from trainers.losses import LOSSES
-
-
-def pointers(raw: object) -> dict[str, str]:
-    with pytest.raises(InvalidSpec) as caught:
-        parse_spec(raw)
-    return {error.pointer: error.detail for error in caught.value.errors}
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -25,7 +19,7 @@ def spec(**changes: Any) -> dict[str, Any]:
 
 
 def test_every_error_is_reported_at_once_with_its_pointer() -> None:
-    found = pointers(
+    found = refusals(
         {
             "name": "Not a name",
             "spce": {},
@@ -49,20 +43,20 @@ def test_every_error_is_reported_at_once_with_its_pointer() -> None:
 
 
 def test_space_is_bound_to_training_by_its_corner_points() -> None:
-    found = pointers(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2, "seed": [1, 2]}))
+    found = refusals(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2, "seed": [1, 2]}))
     assert set(found) == {"/space/seed"}
-    found = pointers(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2}))
+    found = refusals(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2}))
     assert set(found) == {"/space/loss.beta1", "/space/loss.epsilom"}
     assert found["/space/loss.beta1"].startswith("-1:")
     assert "did you mean 'epsilon'" in found["/space/loss.epsilom"]
 
 
 def test_a_setting_at_the_wrong_place_is_shown_its_own() -> None:
-    found = pointers(spec(space={"beta1": [0, 1]}, top_k=3, loss={}))
+    found = refusals(spec(space={"beta1": [0, 1]}, top_k=3, loss={}))
     assert "did you mean 'loss.beta1'" in found["/space/beta1"]
     assert "did you mean 'seeds.confirm.top_k'" in found["/top_k"]
     assert "did you mean 'training.loss'" in found["/loss"]
-    found = pointers(spec(training={"loss": {"name": "grpo"}}, space={"loss.beta1": [0, 1]}))
+    found = refusals(spec(training={"loss": {"name": "grpo"}}, space={"loss.beta1": [0, 1]}))
     assert found["/space/loss.beta1"].endswith("only ce_gppo has this setting")
 
 
@@ -116,13 +110,13 @@ REFUSED: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 @pytest.mark.parametrize(("change", "wanted"), REFUSED)
 def test_each_mistake_is_refused_with_its_place_in_the_document(change: dict[str, Any], wanted: dict[str, str]) -> None:
-    found = pointers(spec(**change))
+    found = refusals(spec(**change))
     assert found.keys() == wanted.keys()
     assert [words for pointer, words in wanted.items() if words not in found[pointer]] == []
 
 
 def test_what_is_no_mapping_is_refused() -> None:
-    assert "mapping" in pointers([1, 2])[""]
+    assert "mapping" in refusals([1, 2])[""]
 
 
 def test_a_point_has_one_name_however_it_is_written() -> None:
@@ -242,7 +236,7 @@ def test_a_spec_survives_json() -> None:
 def test_errors_within_variants_name_the_place_in_the_document(
     training: dict[str, Any], pointer: str, words: str
 ) -> None:
-    found = pointers(spec(training=training, space={"steps": 480}))
+    found = refusals(spec(training=training, space={"steps": 480}))
     assert list(found) == [pointer]
     assert words in found[pointer]
 
@@ -269,7 +263,7 @@ def test_several_losses_with_their_own_settings_are_one_space() -> None:
 def test_settings_that_losses_do_not_share_are_refused(
     training: dict[str, Any], space: dict[str, Any], words: str
 ) -> None:
-    found = pointers(spec(training={"loss": training}, space=space))
+    found = refusals(spec(training={"loss": training}, space=space))
     assert set(found) == {"/space/loss.name"}
     assert found["/space/loss.name"].startswith(words)
     assert found["/space/loss.name"].endswith(
@@ -287,7 +281,7 @@ def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> Non
 @pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])
 def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
     sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
-    assert "prompts_per_minibatch 5" in pointers(spec(space=sizes, search=search))["/space"]
+    assert "prompts_per_minibatch 5" in refusals(spec(space=sizes, search=search))["/space"]
 
 
 def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
@@ -306,7 +300,7 @@ def test_mean_rewards_are_not_compared_across_rewards(name: str) -> None:
     training = {"task": {"name": "word_problems"}} if name == "task.reward" else {}
     varied = spec(training=training, space={name: values, "loss.beta1": [0, 1]})
     assert parse_spec(varied).objective.metric == "eval/avg_at_k"
-    found = pointers(varied | {"objective": {"metric": "eval/reward_mean"}})
+    found = refusals(varied | {"objective": {"metric": "eval/reward_mean"}})
     assert list(found) == ["/objective/metric"]
     assert f"eval/reward_mean cannot compare different rewards ({name})" in found["/objective/metric"]
     assert parse_spec(spec(objective={"metric": "eval/reward_mean", "diverged": -1})).objective.diverged == -1
