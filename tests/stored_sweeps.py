@@ -5,7 +5,7 @@ from typing import Any
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Attempt, DesiredState, Evaluation, Sweep, SweepState, Trial, new_id
@@ -129,34 +129,45 @@ def add_missing_evaluations(store: Store, fence: Fence) -> list[Evaluation]:
 
 def measure(store: Store, fence: Fence, evaluation: Evaluation, right: Mapping[str, int]) -> None:
     """Run an evaluation to its end, with so many right samples of four of the first problem by benchmark."""
-    attempt = store.start_attempt(fence, evaluation.id, "/data/{attempt}")
     events = [benchmark_event(name, number, START + 200 + place) for place, (name, number) in enumerate(right.items())]
-    store.ingest(fence, attempt, 0, 1, events)
-    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, max_crashes=0)
+    one_attempt(store, fence, evaluation.id, Ending.SUCCEEDED, events)
 
 
 def ingest(store: Store, fence: Fence, attempt: Attempt, events: Sequence[dict[str, Any]], size: int = 5) -> None:
     """Store events in parts of `size`, as if each were one byte long."""
-    offset = next(a for a in store.list_attempts(fence.sweep_id) if _same(a, attempt)).events_offset
+    offset = store.events_offset(attempt)
     for index in range(0, len(events), size):
         part = events[index : index + size]
         store.ingest(fence, attempt, offset + index, offset + index + len(part), part)
 
 
+def one_attempt(
+    store: Store,
+    fence: Fence,
+    work_id: str,
+    ending: Ending,
+    events: Sequence[dict[str, Any]] = (),
+    max_crashes: int = 3,
+    **end: Any,
+) -> TrialState:
+    """Run a trial or an evaluation in one attempt that records these events; return its state after this ending.
+
+    Args:
+        end: further arguments of `Store.finish_attempt`; no message unless it is one of them.
+    """
+    attempt = store.start_attempt(fence, work_id, "/data/{attempt}")
+    ingest(store, fence, attempt, events)
+    return store.finish_attempt(fence, attempt, ending, **{"message": None, "max_crashes": max_crashes} | end)
+
+
 def run_trial(store: Store, fence: Fence, trial: Trial, outcome: Ending = Ending.SUCCEEDED) -> None:
     """Run a trial to its end in one attempt."""
-    attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
     events = [*training_events(1, 16), finished_event({"eval/avg_at_k": 0.4, "tokens/total": 1000.0})]
-    ingest(store, fence, attempt, events)
     message = None if outcome is Ending.SUCCEEDED else f"it ended as {outcome}"
-    store.finish_attempt(fence, attempt, outcome, message, max_crashes=0)
+    one_attempt(store, fence, trial.id, outcome, events, max_crashes=0, message=message)
 
 
 def finish(store: Store, fence: Fence) -> None:
     """End a sweep well."""
     store.set_sweep_state(fence, SweepState.FINALIZING)
     store.set_sweep_state(fence, SweepState.SUCCEEDED)
-
-
-def _same(one: Attempt, other: Attempt) -> bool:
-    return (one.trial_id, one.number) == (other.trial_id, other.number)

@@ -42,6 +42,24 @@ class Served:
     def store(self) -> Store:
         return self.service.store
 
+    def get(self, path: str, **params: object) -> Any:
+        """Return what the API answers at a path below /v1."""
+        return self.http.get(f"/v1{path}", params=dict[str, Any](params)).json()
+
+    def submit(self, **changes: object) -> str:
+        """Store a sweep of `SPEC` with these changes; return its id."""
+        return self.service.submit(SPEC | changes)[0].id
+
+    def succeeded(self, **changes: object) -> str:
+        """Store a sweep whose trials have ended and that has its report; return its id."""
+        sweep_id = self.submit(**changes)
+        finish(self.store, play(self.store, sweep_id))
+        return sweep_id
+
+    def browser(self) -> httpx.Client:
+        """Return a browser that has no cookie, and shows pages of this server."""
+        return httpx.Client(base_url=self.url, headers={"Origin": self.url}, timeout=PATIENT_S, trust_env=False)
+
 
 @contextmanager
 def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
@@ -84,9 +102,15 @@ def served(home: Path) -> Iterator[Served]:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A running API for tests that change nothing; it has one sweep whose trials have all ended."""
     with serving(tmp_path_factory.mktemp("shared")) as running:
-        sweep_id = running.service.submit(SPEC)[0].id
-        finish(running.store, play(running.store, sweep_id))
+        running.succeeded()
         yield running
+
+
+@pytest.fixture
+def played(shared: Served) -> str:
+    """The path of the sweep of `shared`, below /v1."""
+    (sweep,) = shared.get("/sweeps")["items"]
+    return f"/sweeps/{sweep['id']}"
 
 
 @pytest.fixture
@@ -94,6 +118,14 @@ def client(served: Served) -> Iterator[Client]:
     """A client of it."""
     with Client(served.url, served.token, patience_s=5) as client:
         yield client
+
+
+@pytest.fixture
+def visitor(served: Served) -> Iterator[httpx.Client]:
+    """A browser that is signed in."""
+    with served.browser() as http:
+        assert http.post("/login", data={"token": served.token}).status_code == 303
+        yield http
 
 
 class Ran(NamedTuple):

@@ -9,43 +9,41 @@ from typing import Any
 import pytest
 
 from sweep_service.client import Client
-from sweep_service.errors import Conflict, InvalidSpec, NotFound
+from sweep_service.errors import Conflict, InvalidSpec
 from sweep_service.report.build import build
 from sweep_service.settings import Settings
 from sweep_service.store import Fence
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.records import Evaluation, SweepState
 from sweep_service.worker.reports import gather
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, claim, finish, play
-from tests.stored_sweeps import benchmark_event
+from tests.integration.api.test_api_paging import walk
+from tests.stored_sweeps import add_missing_evaluations, benchmark_event, one_attempt
 
 NAMES = ["arithmetic", "expressions"]
-MEASURED = SPEC | {"benchmarks": {"names": NAMES, "of": "all", "samples": 4}}
+MEASURED: dict[str, Any] = {"benchmarks": {"names": NAMES, "of": "all", "samples": 4}}
 
 
 def measure(served: Served, fence: Fence, evaluation: Evaluation) -> None:
     """Play the process that measures one model: one more right sample with each optimizer update, up to four."""
-    store = served.store
-    attempt = store.start_attempt(fence, evaluation.id, "/nowhere/{attempt}")
     events = [benchmark_event(name, min(4, evaluation.model_step)) for name in NAMES]
-    store.ingest(fence, attempt, 0, 1, events)
-    store.finish_attempt(fence, attempt, Ending.SUCCEEDED, None, 3, 9.0)
+    one_attempt(served.store, fence, evaluation.id, Ending.SUCCEEDED, events, more_held_s=9.0)
 
 
 @pytest.fixture
 def sweep_id(served: Served) -> str:
     """A sweep whose trials have ended and whose models are measured; the last trial diverged."""
-    sweep = served.http.post("/v1/sweeps", json=MEASURED).json()
-    fence, store = play(served.store, sweep["id"]), served.store
-    sweep = store.get_sweep(fence.sweep_id)
-    new = missing_evaluations(sweep, store.list_configs(fence.sweep_id), store.list_trials(fence.sweep_id), [])
-    store.add_evaluations(fence, new)
-    for evaluation in new:
+    fence = play(served.store, served.submit(**MEASURED))
+    for evaluation in add_missing_evaluations(served.store, fence):
         measure(served, fence, evaluation)
     return fence.sweep_id
+
+
+def in_pages(served: Served, path: str) -> list[dict[str, Any]]:
+    """Return all that a path lists, asked for in pages of three."""
+    return [item for page in walk(served, path, page_size=3) for item in page]
 
 
 def test_evaluations_are_listed_with_their_models(served: Served, client: Client, sweep_id: str) -> None:
@@ -54,15 +52,8 @@ def test_evaluations_are_listed_with_their_models(served: Served, client: Client
     assert [evaluation.trial_id for evaluation in listed] == [None, *trained]
     assert {(evaluation.state, evaluation.step, evaluation.held_s) for evaluation in listed} == {("SUCCEEDED", 2, 9.0)}
     assert [evaluation.model_step for evaluation in listed] == [0] + [80] * len(trained)
-    first = served.http.get(f"/v1/sweeps/{sweep_id}/evaluations", params={"page_size": 2}).json()
-    rest = {"page_size": 500, "page_token": first["next_page_token"]}
-    more = served.http.get(f"/v1/sweeps/{sweep_id}/evaluations", params=rest).json()
-    assert [row["id"] for row in first["items"] + more["items"]] == [evaluation.id for evaluation in listed]
-
-
-def test_trials_do_not_list_evaluations(client: Client, sweep_id: str) -> None:
-    sweep = client.get(sweep_id)
-    assert sum(sweep.trials.values()) == len(list(client.trials(sweep_id))) == 8
+    paged = in_pages(served, f"/v1/sweeps/{sweep_id}/evaluations")
+    assert [row["id"] for row in paged] == [evaluation.id for evaluation in listed]
 
 
 def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, sweep_id: str) -> None:
@@ -75,15 +66,9 @@ def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, s
     assert (trained.majority_at_k, trained.truncated_share, trained.failed_share) == (0.5, 0.125, 0.125)
     assert (trained.sampling_se, trained.problem_se, trained.tokens_mean) == (0.01, 0.02, 6.0)
     assert trained.time_utc == "1970-01-01T00:00:50.000Z"
-    paged, token = list[Any](), None
-    while True:
-        params = {"page_size": 3} | ({"page_token": token} if token else {})
-        page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks", params=params).json()
-        paged, token = paged + page["items"], page["next_page_token"]
-        if token is None:
-            break
+    paged = in_pages(served, f"/v1/sweeps/{sweep_id}/benchmarks")
     assert [(row["evaluation_id"], row["benchmark"]) for row in paged] == [
-        (s.evaluation_id, s.benchmark) for s in scores
+        (score.evaluation_id, score.benchmark) for score in scores
     ]
     rows = list(csv.DictReader(io.StringIO(client.benchmarks_csv(sweep_id))))
     assert len(rows) == len(scores)
@@ -95,11 +80,8 @@ def test_scores_are_listed_in_pages_and_as_csv(served: Served, client: Client, s
 def test_problems_are_listed_by_model_and_as_csv(served: Served, client: Client, sweep_id: str) -> None:
     problems = list(client.benchmark_problems(sweep_id, "expressions"))
     assert [(row.problem, row.judged, row.right) for row in problems[2:4]] == [("one", 4, 4), ("two", 3, 0)]
-    params = {"page_size": 3}
-    page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/expressions/problems", params=params).json()
-    rest = {"page_size": 500, "page_token": page["next_page_token"]}
-    more = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/expressions/problems", params=params | rest).json()
-    assert page["items"] + more["items"] == [row.model_dump() for row in problems]
+    paged = in_pages(served, f"/v1/sweeps/{sweep_id}/benchmarks/expressions/problems")
+    assert paged == [row.model_dump() for row in problems]
     rows = list(csv.DictReader(io.StringIO(client.benchmarks_csv(sweep_id, "expressions"))))
     assert [row["right"] for row in rows] == [str(problem.right) for problem in problems]
     assert list(client.benchmark_problems(sweep_id, "aime24")) == []
@@ -109,7 +91,7 @@ def test_completions_of_a_model_stay_on_one_page(served: Served, client: Client,
     samples = list(client.benchmark_samples(sweep_id, "arithmetic"))
     assert {(sample.prompt, sample.completion, sample.correct) for sample in samples} == {("2=", "1+1", True)}
     assert len(samples) == 2 * len(list(client.evaluations(sweep_id)))
-    page = served.http.get(f"/v1/sweeps/{sweep_id}/benchmarks/arithmetic/samples", params={"page_size": 1}).json()
+    page = served.get(f"/sweeps/{sweep_id}/benchmarks/arithmetic/samples", page_size=1)
     assert len(page["items"]) == 2
     assert page["next_page_token"]
 
@@ -131,29 +113,10 @@ def test_the_report_has_the_stored_scores_in_its_table(served: Served, sweep_id:
     assert sum(row.missing.get("diverged", 0) for row in found.rows) == 1
 
 
-def test_a_sweep_that_is_not_there_has_no_benchmarks(client: Client) -> None:
-    for ask in (client.evaluations, client.benchmark_scores):
-        with pytest.raises(NotFound):
-            list(ask("swp_0"))
-
-
 def test_a_sweep_without_benchmarks_lists_none(served: Served, client: Client) -> None:
     sweep = client.submit(SPEC)
     assert list(client.evaluations(sweep.id)) == list(client.benchmark_scores(sweep.id)) == []
     assert client.benchmarks_csv(sweep.id).startswith("evaluation_id,evaluation_number,trial_id")
-
-
-def test_benchmarks_are_checked_with_everything_else(client: Client) -> None:
-    with pytest.raises(InvalidSpec) as refusal:
-        client.submit(SPEC | {"benchmarks": ["aime24", "expressions"], "objective": {"last": 0}})
-    places = {error.pointer: error.detail for error in refusal.value.errors}
-    assert set(places) == {"/objective/last", "/benchmarks/names"}
-    assert places["/benchmarks/names"].startswith("aime24 is not in the catalog of benchmarks")
-    with pytest.raises(InvalidSpec) as refusal:
-        client.submit(SPEC | {"benchmarks": ["aime24", "expressions"]})
-    places = {error.pointer: error.detail for error in refusal.value.errors}
-    assert set(places) == {"/benchmarks/names", "/benchmarks/of"}
-    assert places["/benchmarks/of"].startswith("confirmed: there is no confirm stage")
 
 
 def test_the_command_shows_means_over_seeds_and_what_is_not_measured(
@@ -172,14 +135,13 @@ def test_the_command_shows_means_over_seeds_and_what_is_not_measured(
 
 
 def test_the_command_says_which_models_are_not_measured_and_why(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.http.post("/v1/sweeps", json=MEASURED).json()["id"]
+    sweep_id = served.submit(**MEASURED)
     assert "nothing is measured" in sweeps("benchmarks", "scores").err
-    fence, store = play(served.store, sweep_id), served.store
-    new = missing_evaluations(store.get_sweep(sweep_id), store.list_configs(sweep_id), store.list_trials(sweep_id), [])
-    store.add_evaluations(fence, new)
+    fence = play(served.store, sweep_id)
+    new = add_missing_evaluations(served.store, fence)
     assert sweeps("benchmarks", "scores").out == ""  # no table without a score
     measure(served, fence, new[0])
-    store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", new[1].id)
+    served.store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", new[1].id)
     ran = sweeps("benchmarks", "scores")
     assert "FAILED" in ran.err
     assert f"the model of trial {new[1].trial_id}, 0 of 2 benchmarks: the weights of its trial are gone" in ran.err
@@ -203,25 +165,21 @@ def test_watching_tells_of_each_model_that_is_measured(served: Served, sweeps: S
     assert "seed 1 tune, step 80: expressions avg@k 0.500" in told
 
 
-PLAIN = SPEC | {"training": {"steps": 80, "task": {"name": "word_problems"}}}
+PLAIN: dict[str, Any] = {"training": {"steps": 80, "task": {"name": "word_problems"}}}
 
 
 def ended(served: Served) -> str:
     """Return the id of a sweep that has SUCCEEDED and named no benchmarks."""
-    sweep_id = served.http.post("/v1/sweeps", json=PLAIN).json()["id"]
-    fence = play(served.store, sweep_id)
-    finish(served.store, fence)
-    served.store.release_lease(fence)
+    sweep_id = served.succeeded(**PLAIN)
+    served.store.release_lease(Fence(sweep_id, 1))
     return sweep_id
 
 
 def test_what_was_not_measured_is_tried_again_with_all_that_was_added(served: Served, client: Client) -> None:
     sweep_id, store, of = ended(served), served.store, ["baseline"]
     client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": of})
-    fence, sweep = claim(store, sweep_id), store.get_sweep(sweep_id)
-    store.add_evaluations(
-        fence, missing_evaluations(sweep, store.list_configs(sweep_id), store.list_trials(sweep_id), [])
-    )
+    fence = claim(store, sweep_id)
+    add_missing_evaluations(store, fence)
     for number, name in enumerate(("arithmetic", "expressions"), 1):
         finish(store, fence)
         store.release_lease(fence)
@@ -242,13 +200,11 @@ def test_what_has_been_measured_is_not_measured_again(served: Served, client: Cl
     assert client.get(sweep_id).added_benchmarks == ()
 
 
-def test_benchmarks_wait_until_a_sweep_has_succeeded_and_are_never_added_to_one_that_will_not(client: Client) -> None:
-    sweep = client.submit(PLAIN)
-    with pytest.raises(Conflict, match=r"is QUEUED: .* ask again then"):
-        client.add_benchmarks(sweep.id, {"names": ["arithmetic"]})
-    client.cancel(sweep.id)
+def test_benchmarks_are_never_added_to_a_sweep_that_will_not_succeed(served: Served, client: Client) -> None:
+    sweep_id = served.submit(**PLAIN)
+    client.cancel(sweep_id)
     with pytest.raises(Conflict, match=r"is CANCELLED: .* export a checkpoint"):
-        client.add_benchmarks(sweep.id, {"names": ["arithmetic"]})
+        client.add_benchmarks(sweep_id, {"names": ["arithmetic"]})
 
 
 def test_other_benchmarks_wait_until_those_that_were_added_are_measured(served: Served, client: Client) -> None:

@@ -31,7 +31,6 @@ def test_every_verb_of_a_sweep(served: Served, client: Client) -> None:
     assert sweep.spec_digest == plan.spec_digest
     assert [row.id for row in client.sweeps()] == [sweep.id]
     finish(served.store, play(served.store, sweep.id))
-
     assert client.get(sweep.id).state is SweepState.SUCCEEDED
     assert list(client.sweeps([SweepState.RUNNING])) == []
     assert len(list(client.trials(sweep.id))) == 8
@@ -165,22 +164,24 @@ def test_a_report_so_far_is_the_interim_one_and_waits_to_be_fresh(served: Served
 
 
 def test_a_report_is_built_anew_and_waited_for(served: Served, client: Client) -> None:
-    sweep, store = client.submit(SPEC), served.store
-    finish(store, play(store, sweep.id))
+    id_, store = served.succeeded(), served.store
     with pytest.raises(NotReady, match="the worker goes on with it"):
-        client.report_anew(sweep.id, timeout_s=0)
-    with whenever_asked(store, sweep.id, lambda: store.put_report(sweep.id, "newer", {"md": b"newer", "json": b"{}"})):
-        built = client.report_anew(sweep.id, timeout_s=PATIENT_S)
-    assert [stored.digest for stored in built.reports] == ["newer", "digest"]
-    assert (client.report(sweep.id, "md"), client.report(sweep.id, "md", digest="digest")) == (b"newer", REPORT["md"])
+        client.report_anew(id_, timeout_s=0)
+    newer = {"md": b"newer", "json": b'{"report_version":10}'}
+    with whenever_asked(store, id_, lambda: store.put_report(id_, "newer", newer)):
+        built = client.report_anew(id_, timeout_s=PATIENT_S)
+    told = [(one.digest, one.report_version, one.superseded_at is None) for one in built.reports]
+    assert told == [("newer", 10, True), ("digest", None, False)]  # JSON that no version of the code wrote
+    assert (built.building, built.failure) == (False, None)
+    assert (client.report(id_, "md"), client.report(id_, "md", digest="digest")) == (b"newer", REPORT["md"])
     with pytest.raises(NotFound):
-        client.report(sweep.id, digest="x")
+        client.report(id_, digest="x")
     with (
-        whenever_asked(store, sweep.id, lambda: store.set_report_failure(sweep.id, "MemoryError")),
+        whenever_asked(store, id_, lambda: store.set_report_failure(id_, "MemoryError")),
         pytest.raises(ReportFailed, match="could not be built: MemoryError"),
     ):
-        client.report_anew(sweep.id, timeout_s=PATIENT_S)
-    assert client.report(sweep.id, "md") == b"newer"
+        client.report_anew(id_, timeout_s=PATIENT_S)
+    assert client.report(id_, "md") == b"newer"
 
 
 def age_by(store: Store, sweep_id: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ from sweep_service.api import event_stream
 from sweep_service.client import Client
 from sweep_service.sweep.records import Event
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import SPEC, finish, play
+from tests.integration.api.played_sweep import finish, play
 from tests.waiting import PATIENT_S, wait_until
 
 STREAM = {"Accept": "text/event-stream"}
@@ -25,8 +25,7 @@ def lines(served: Served, sweep_id: str, last: int | None = None) -> Generator[s
 
 
 def test_the_stream_gives_all_events_then_ends(served: Served) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    finish(served.store, play(served.store, sweep_id))
+    sweep_id = served.succeeded()
     stored = served.store.list_events(sweep_id)
     received = list(lines(served, sweep_id))
     assert [line for line in received if line.startswith("id:")] == [f"id: {event.seq}" for event in stored]
@@ -37,8 +36,7 @@ def test_the_stream_gives_all_events_then_ends(served: Served) -> None:
 
 
 def test_a_broken_stream_is_resumed_where_it_broke(served: Served) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
-    finish(served.store, play(served.store, sweep_id))
+    sweep_id = served.succeeded()
     seen: list[int] = []
     for cut in (1, 7, 2, 1000):
         for line in lines(served, sweep_id, seen[-1] if seen else None):
@@ -51,7 +49,7 @@ def test_a_broken_stream_is_resumed_where_it_broke(served: Served) -> None:
 
 
 def test_events_come_while_they_happen(served: Served, client: Client) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
+    sweep_id = served.submit()
     thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
     events = client.follow(sweep_id)
     assert next(events).type == "sweep.created"
@@ -64,7 +62,7 @@ def test_events_come_while_they_happen(served: Served, client: Client) -> None:
 
 def test_following_survives_a_restart_of_the_server(home: Path) -> None:
     with serving(home) as first:
-        sweep_id = first.service.submit(SPEC)[0].id
+        sweep_id = first.submit()
         port = int(first.url.rpartition(":")[2])
         client = Client(first.url, first.token, patience_s=PATIENT_S)
         events = client.follow(sweep_id)
@@ -78,23 +76,20 @@ def test_following_survives_a_restart_of_the_server(home: Path) -> None:
 
 def test_a_silent_stream_sends_pings(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_S", 0.1)
-    sweep_id = served.service.submit(SPEC)[0].id
+    sweep_id = served.submit()
     assert next(line for line in lines(served, sweep_id) if line.startswith(":")) == ": ping"
 
 
 def test_streams_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     assert event_stream.MAX_STREAMS <= 100  # each asks the database twice a second
     monkeypatch.setattr(event_stream, "MAX_STREAMS", 1)
-    sweep_id = served.service.submit(SPEC)[0].id
+    sweep_id = served.submit()
     open_stream = lines(served, sweep_id)
     next(open_stream)
     answer = served.http.get(f"/v1/sweeps/{sweep_id}/events", headers=STREAM)
     assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_STREAMS")
     open_stream.close()
-    assert_soon_free(served, sweep_id)
 
-
-def assert_soon_free(served: Served, sweep_id: str) -> None:
     def is_free() -> bool:
         with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers=STREAM) as answer:
             return answer.status_code == 200

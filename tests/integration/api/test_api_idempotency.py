@@ -1,10 +1,8 @@
 """One key, one sweep."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from sweep_service.sweep.spec import SweepSpec
@@ -67,23 +65,3 @@ def test_a_refused_spec_does_not_use_up_its_key(served: Served) -> None:
 def test_without_a_key_the_same_spec_is_another_sweep(served: Served) -> None:
     ids = {served.http.post("/v1/sweeps", json=SPEC).json()["id"] for _ in range(2)}
     assert len(ids) == 2
-
-
-def test_a_race_of_the_same_submission_stores_one_sweep(served: Served) -> None:
-    answers: list[httpx.Response] = []
-    barrier = threading.Barrier(12)
-
-    def submit() -> None:
-        barrier.wait()
-        answers.append(served.http.post("/v1/sweeps", json=SPEC, headers=KEY))
-
-    threads = [threading.Thread(target=submit) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {answer.status_code for answer in answers} == {201}
-    assert len({answer.json()["id"] for answer in answers}) == 1
-    assert sum("Idempotency-Replayed" not in answer.headers for answer in answers) == 1
-    assert len(served.store.list_sweeps(100)) == 1
-    assert len(served.store.list_trials(answers[0].json()["id"])) == 8

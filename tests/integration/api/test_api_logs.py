@@ -8,7 +8,6 @@ import sys
 import threading
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sweep_service.client import Client
@@ -18,7 +17,7 @@ from sweep_service.store import Fence
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Attempt, SweepState, Trial
 from tests.integration.api.conftest import Served, Sweeps
-from tests.integration.api.played_sweep import SPEC, claim
+from tests.integration.api.played_sweep import claim
 from tests.waiting import PATIENT_S, wait_until
 
 
@@ -27,7 +26,7 @@ class Running:
 
     def __init__(self, served: Served) -> None:
         self.served = served
-        self.sweep_id = served.service.submit(SPEC)[0].id
+        self.sweep_id = served.submit()
         self.fence: Fence = claim(served.store, self.sweep_id)
         self.trial: Trial = served.store.list_trials(self.sweep_id)[0]
 
@@ -234,7 +233,7 @@ def test_the_page_shows_the_end_of_a_log(served: Served, running: Running) -> No
     lines = "".join(f"line {number}\n" for number in range(500))
     attempt = running.attempt(f"{lines}\x1b[31m<script>alert(1)</script>\r<b>bar\n".encode())
     url = f"/trials/{running.trial.id}/log"
-    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False) as http:
+    with served.browser() as http:
         answer = http.get(url)
         assert (answer.status_code, answer.headers["Location"]) == (303, f"/login?next={url}")
         http.post("/login", data={"token": served.token})

@@ -21,7 +21,7 @@ def paths(shared: Served) -> dict[str, set[str]]:
     """Return the methods of every path, with the shared sweep in it."""
     described = shared.http.get("/openapi.json").json()["paths"]
     taken = {path: {method.upper() for method in operations} for path, operations in described.items()} | PAGES
-    sweep_id = shared.http.get("/v1/sweeps").json()["items"][0]["id"]
+    sweep_id = shared.get("/sweeps")["items"][0]["id"]
     return {path.replace("{sweep_id}", sweep_id).replace("{name}", "shop-sums"): taken[path] for path in taken}
 
 
@@ -53,7 +53,7 @@ def test_options_of_no_route_is_404(shared: Served, path: str) -> None:
 
 
 def test_head_of_a_stream_does_not_wait_for_its_events(served: Served) -> None:
-    sweep_id = served.service.submit({"name": "a", "space": {"loss.beta1": [0, 1]}})[0].id
+    sweep_id = served.submit()
     answer = served.http.head(f"/v1/sweeps/{sweep_id}/events", headers={"Accept": "text/event-stream"})
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/event-stream")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.integration.api.conftest import Served
-from tests.integration.api.played_sweep import SPEC
 
 
 def walk(served: Served, path: str, **params: Any) -> Iterator[list[dict[str, Any]]]:
@@ -21,18 +20,13 @@ def walk(served: Served, path: str, **params: Any) -> Iterator[list[dict[str, An
             return
 
 
-def only_sweep(shared: Served) -> str:
-    (sweep,) = shared.http.get("/v1/sweeps").json()["items"]
-    return f"/v1/sweeps/{sweep['id']}"
-
-
 def test_a_walk_sees_every_earlier_sweep_once_while_others_come(served: Served) -> None:
-    before = [served.service.submit(SPEC | {"name": f"before-{number}"})[0].id for number in range(10)]
+    before = [served.submit(name=f"before-{number}") for number in range(10)]
     stop = threading.Event()
 
     def submit_more() -> None:
         while not stop.is_set():
-            served.service.submit(SPEC | {"name": "meanwhile"})
+            served.submit(name="meanwhile")
 
     thread = threading.Thread(target=submit_more)
     thread.start()
@@ -58,16 +52,17 @@ def test_a_walk_sees_every_earlier_sweep_once_while_others_come(served: Served) 
         ("metrics", {"keys": "entropy", "last": 1, "group_by": "config"}),
     ],
 )
-def test_pages_of_any_size_give_the_same_list(shared: Served, part: str, params: dict[str, Any], size: int) -> None:
-    path = f"{only_sweep(shared)}/{part}"
-    whole = shared.http.get(path, params={**params, "page_size": 500}).json()["items"]
-    pages = list(walk(shared, path, page_size=size, **params))
+def test_pages_of_any_size_give_the_same_list(
+    shared: Served, played: str, part: str, params: dict[str, Any], size: int
+) -> None:
+    whole = shared.get(f"{played}/{part}", page_size=500, **params)["items"]
+    pages = list(walk(shared, f"/v1{played}/{part}", page_size=size, **params))
     assert [item for page in pages for item in page] == whole
     assert all(len(page) == size for page in pages[:-1])
 
 
-def test_a_page_never_splits_the_samples_of_an_evaluation(shared: Served) -> None:
-    pages = list(walk(shared, f"{only_sweep(shared)}/samples", page_size=5))
+def test_a_page_never_splits_the_samples_of_an_evaluation(shared: Served, played: str) -> None:
+    pages = list(walk(shared, f"/v1{played}/samples", page_size=5))
     assert sum(len(page) for page in pages) == 8 * 3 * 3
     groups = [{(sample["trial_id"], sample["step"]) for sample in page} for page in pages]
     assert sum(len(group) for group in groups) == len(set().union(*groups)) == 24
@@ -75,8 +70,8 @@ def test_a_page_never_splits_the_samples_of_an_evaluation(shared: Served) -> Non
 
 
 def test_a_token_is_good_for_its_list_and_filters_only(served: Served) -> None:
-    first, second = (served.service.submit(SPEC | {"name": name})[0].id for name in ("a", "b"))
-    token = served.http.get(f"/v1/sweeps/{first}/trials", params={"page_size": 1}).json()["next_page_token"]
+    first, second = (served.submit(name=name) for name in ("a", "b"))
+    token = served.get(f"/sweeps/{first}/trials", page_size=1)["next_page_token"]
     path = f"/v1/sweeps/{first}/trials"
     assert served.http.get(path, params={"page_token": token, "page_size": 7}).status_code == 200
     wrong = [
@@ -94,8 +89,9 @@ def test_a_token_is_good_for_its_list_and_filters_only(served: Served) -> None:
 
 
 @pytest.mark.parametrize(("asked", "used"), [(1, 1), (500, 500), (501, 500), (10**400, 500), (None, 50)])
-def test_a_page_says_its_size_and_a_larger_one_is_cut(shared: Served, asked: int | None, used: int) -> None:
-    path = f"{only_sweep(shared)}/events"
-    page = shared.http.get(path, params={} if asked is None else {"page_size": asked}).json()
+def test_a_page_says_its_size_and_a_larger_one_is_cut(
+    shared: Served, played: str, asked: int | None, used: int
+) -> None:
+    page = shared.get(f"{played}/events", **({} if asked is None else {"page_size": asked}))
     assert page["page_size"] == used
     assert len(page["items"]) <= used

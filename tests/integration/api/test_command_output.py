@@ -4,9 +4,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import yaml
 
@@ -15,12 +13,7 @@ from sweep_service.sweep.records import SweepState
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
-from tests.stored_sweeps import ingest, warning_event
-from tests.waiting import PATIENT_S
-
-
-def submit(served: Served, **changes: Any) -> str:
-    return served.service.submit(SPEC | changes)[0].id
+from tests.stored_sweeps import ingest, one_attempt, warning_event
 
 
 def nothing(_served: Served) -> Iterator[str]:
@@ -53,64 +46,60 @@ def wrong_files(served: Served) -> Iterator[str]:
 
 
 def waiting(served: Served) -> Iterator[str]:
-    submit(served)
+    served.submit()
     yield from ("plan spec.yaml", "ls", "show", "best", "report --timeout 0", "watch --timeout 0", "benchmarks scores")
 
 
 def ended(served: Served) -> Iterator[str]:
-    sweep_id = submit(served, space={"loss.beta1": [0.0, 0.5], "loss.epsilon": 0.2})
-    finish(served.store, play(served.store, sweep_id))
+    served.succeeded(space={"loss.beta1": [0.0, 0.5], "loss.epsilon": 0.2})
     yield from ("ls", "show --trials", "best", "watch", "report --format md", "report --list", "report --digest x")
 
 
 def running_without_report(served: Served) -> Iterator[str]:
-    play(served.store, submit(served))
+    play(served.store, served.submit())
     yield from ("show", "best", "report --list")
 
 
 def with_an_interim_report(served: Served) -> Iterator[str]:
-    sweep_id = submit(served)
+    sweep_id = served.submit()
     claim(served.store, sweep_id)
     served.store.put_interim_report(sweep_id, "one", REPORT)
     yield from ("show", "report --format md", "report --format md --final --timeout 0")
 
 
 def without_a_report_for_it_failed(served: Served) -> Iterator[str]:
-    sweep_id = submit(served)
+    sweep_id = served.submit()
     finish(served.store, play(served.store, sweep_id), SweepState.FAILED)
     served.store.set_report_failure(sweep_id, "out of memory")
     yield from ("show", "best", "watch", "report")
 
 
 def extended_after_its_end(served: Served) -> Iterator[str]:
-    sweep_id = submit(served)
-    finish(served.store, play(served.store, sweep_id))
-    served.service.extend(sweep_id, {"seeds": {"tune": [0, 1, 2]}})
+    served.service.extend(served.succeeded(), {"seeds": {"tune": [0, 1, 2]}})
     yield from ("show", "best")
 
 
 def behind_the_baseline(served: Served) -> Iterator[str]:
-    play(served.store, submit(served, space={"loss.beta1": [0.5, 1.0], "loss.beta2": 1.0}))
+    play(served.store, served.submit(space={"loss.beta1": [0.5, 1.0], "loss.beta2": 1.0}))
     yield from ("show", "best")
 
 
 def with_equal_configs(served: Served) -> Iterator[str]:
-    finish(served.store, play(served.store, submit(served), level=0.7))
+    finish(served.store, play(served.store, served.submit(), level=0.7))
     yield from ("show", "best")
 
 
 def failed_before_any_result(served: Served) -> Iterator[str]:
-    finish(served.store, claim(served.store, submit(served)), SweepState.FAILED)
+    finish(served.store, claim(served.store, served.submit()), SweepState.FAILED)
     yield from ("show", "best", "watch")
 
 
 def with_failures_and_warnings(served: Served) -> Iterator[str]:
-    sweep_id, store = submit(served), served.store
+    sweep_id, store = served.submit(), served.store
     fence = claim(store, sweep_id)
     late, dead, warned, *_ = store.list_trials(sweep_id)
     for trial, ending in ((late, Ending.TIMED_OUT), (dead, Ending.CRASHED)):
-        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        store.finish_attempt(fence, attempt, ending, "why", 0)
+        one_attempt(store, fence, trial.id, ending, max_crashes=0, message="why")
     attempt = store.start_attempt(fence, warned.id, "/nowhere")
     ingest(store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", 4)])
     yield "show"
@@ -122,7 +111,7 @@ def with_a_budget(served: Served) -> Iterator[str]:
     limits = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 1, "max_gpu_hours": 12}, "probe": "off"}
     changes = limits | {"training": SPEC["training"] | {"device_batch": 32}}
     (served.service.settings.home / "limited.yaml").write_text(yaml.safe_dump(SPEC | changes))
-    sweep_id, store = submit(served, **changes), served.store
+    sweep_id, store = served.submit(**changes), served.store
     fence = claim(store, sweep_id)
     store.set_held(fence, store.start_attempt(fence, store.list_trials(sweep_id)[0].id, "/nowhere"), 900)
     yield from ("plan limited.yaml", "show")
@@ -130,7 +119,7 @@ def with_a_budget(served: Served) -> Iterator[str]:
 
 def compared(served: Served) -> Iterator[str]:
     for name in ("first", "second"):
-        finish(served.store, play(served.store, submit(served, name=name)))
+        served.succeeded(name=name)
     yield from ("compare first second", "compare first")
 
 
@@ -169,7 +158,7 @@ def same_every_day(text: str, served: Served) -> str:
 
 def page_of(served: Served, sweep_id: str) -> str:
     """Return what a sweep's page says, without its marks."""
-    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, timeout=PATIENT_S, trust_env=False) as http:
+    with served.browser() as http:
         http.post("/login", data={"token": served.token})
         page = http.get(f"/sweeps/{sweep_id}").text
     _, _, main = page.partition("<main")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from sweep_service.api import connections
-from tests.integration.api.conftest import SPEC, Served
+from tests.integration.api.conftest import Served
 from tests.waiting import PATIENT_S
 
 LIMIT = 8
@@ -60,7 +60,7 @@ def test_a_request_comes_in_time_or_not_at_all(
 
 def test_an_answer_may_take_longer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "REQUEST_S", 1.0)
-    sweep_id = served.service.submit(SPEC)[0].id
+    sweep_id = served.submit()
     with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers={"Accept": "text/event-stream"}) as answer:
         lines = answer.iter_lines()
         next(lines)

@@ -1,22 +1,17 @@
 """A probe as people see it: over REST, on the command line, on the sweep's page."""
 
-import json
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-import yaml
 
-from sweep_service.cli import main
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.cost import costliest, probe_shape
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
-from tests.integration.api.conftest import Served
+from tests.integration.api.conftest import Ran, Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, claim, finish
 from tests.unit.sweep_service.sweep.test_cost import FIGURES
 from tests.waiting import PATIENT_S
@@ -45,9 +40,7 @@ def out_of_memory(store: Store, fence: Fence) -> None:
     finish(store, fence, SweepState.FAILED)
 
 
-def sweeps(
-    served: Served, home: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[[Store, Fence], None], *arguments: str
-) -> int:
+def probed(served: Served, sweeps: Sweeps, play: Callable[[Store, Fence], None], *arguments: str) -> Ran:
     """Run the command line while another thread plays the runner of the sweep that it submits."""
 
     def runner() -> None:
@@ -55,25 +48,18 @@ def sweeps(
             time.sleep(0.05)
         play(served.store, claim(served.store, waiting[0].id))
 
-    (home / "address.json").write_text(json.dumps({"url": served.url}))
-    (home / "spec.yaml").write_text(yaml.safe_dump(SPEC))
-    for name, value in {"SWEEPS_HOME": str(home), "COLUMNS": "120"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "argv", ["sweeps", *arguments, "-f", str(home / "spec.yaml")])
     thread = threading.Thread(target=runner, daemon=True)
     thread.start()
-    with pytest.raises(SystemExit) as ended:
-        main()
+    ran = sweeps(*arguments)
     thread.join(PATIENT_S)
-    return int(ended.value.code or 0)
+    return ran
 
 
 def test_the_command_prints_what_was_measured_and_the_plan_goes_by_it(
-    served: Served, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: Served, sweeps: Sweeps, spec: str
 ) -> None:
-    assert sweeps(served, home, monkeypatch, measured, "probe", "--timeout", "60") == 0
-    out, err = capsys.readouterr()
-    assert "probing played" in err
+    code, out, err = probed(served, sweeps, measured, "probe", "--timeout", "60", spec)
+    assert (code, "probing played" in err) == (0, True)
     assert "on NVIDIA H100: 3 updates at full length" in out
     sampling = next(line for line in out.splitlines() if line.startswith("sampling"))
     assert sampling.split()[-3:] == ["960", "29.3", "GiB"]  # tokens a second, memory
@@ -88,25 +74,22 @@ def test_the_command_prints_what_was_measured_and_the_plan_goes_by_it(
     assert answer.json()["cost"]["trial_hours"] == pytest.approx(plan.cost.trial_hours)
 
 
-def test_memory_that_ends_is_told_with_what_helps(
-    served: Served, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert sweeps(served, home, monkeypatch, out_of_memory, "probe") == 1
-    out, err = capsys.readouterr()
-    assert out == ""
+def test_memory_that_ends_is_told_with_what_helps(served: Served, sweeps: Sweeps, spec: str) -> None:
+    code, out, err = probed(served, sweeps, out_of_memory, "probe", spec)
+    assert (code, out) == (1, "")
     assert "OUT OF MEMORY in an update; what helps:" in err
     assert "  - a smaller device_batch (now 64)\n" in err
 
 
 def test_a_sweep_without_a_probe_says_so(served: Served) -> None:
-    sweep_id = served.service.submit(SPEC)[0].id
+    sweep_id = served.submit()
     answer = served.http.get(f"/v1/sweeps/{sweep_id}/probe")
     assert (answer.status_code, answer.json()["code"]) == (409, "NOT_READY")
     assert "asks for none (probe: off)" in answer.json()["detail"]
 
 
 def test_a_page_and_its_watchers_see_what_the_probe_does(served: Served) -> None:
-    sweep_id = served.service.submit(SPEC | {"probe": "first"})[0].id
+    sweep_id = served.submit(probe="first")
     fence = claim(served.store, sweep_id)
     probe = begin(served.store, fence)
     assert "the probe of the cost: sampling" in LiveSweep(served.service, sweep_id).page()

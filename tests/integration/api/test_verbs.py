@@ -15,7 +15,6 @@ from sweep_service.errors import Conflict, NotFound
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.verbs import VERBS, Target, Verb, facts
-from tests.waiting import PATIENT_S
 
 WAYS = [(verb, way) for verb in VERBS for way in ("route", "client", "command", "page") if verb.page or way != "page"]
 NOBODY = Target("swp_00000000000000000000000000", "trl_00000000000000000000000000")
@@ -37,8 +36,7 @@ def served(home: Path) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def visitor(served: Served) -> Iterator[httpx.Client]:
     """A browser that is signed in."""
-    headers = {"Origin": served.url}
-    with httpx.Client(base_url=served.url, headers=headers, timeout=PATIENT_S, trust_env=False) as http:
+    with served.browser() as http:
         http.post("/login", data={"token": served.token})
         yield http
 
@@ -146,7 +144,8 @@ def test_strangers_and_foreign_pages_give_no_verb(served: Served, visitor: httpx
     target = verb.given(served)
     before = facts(served.store, target), served.store.last_event(target.sweep)
     address = target.named(verb.page or "")
-    unsigned = httpx.post(f"{served.url}{address}", headers={"Origin": served.url}, timeout=PATIENT_S)
+    with served.browser() as stranger:
+        unsigned = stranger.post(address)
     assert (unsigned.status_code, unsigned.headers["Location"][:6]) == (303, "/login")
     for origin in ("null", "http://127.0.0.1:1", "http://localhost", "https://evil.example", "http://127.0.0.1.evil"):
         answer = visitor.post(address, data=dict(verb.form), headers={"Origin": origin})

@@ -6,7 +6,7 @@ Which states allow a verb, and what it does to other rows, is tested where it is
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from sweep_service.client import Client
@@ -14,13 +14,14 @@ from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served
-from tests.integration.api.played_sweep import SPEC, claim, finish
+from tests.integration.api.played_sweep import claim, finish
+from tests.stored_sweeps import one_attempt
 
-SMALL: Final[dict[str, Any]] = SPEC | {
+SMALL: Final[dict[str, Any]] = {
     "training": {"steps": 80, "task": {"name": "word_problems"}},
     "space": {"loss.beta1": 0.5},
 }
-"""A spec of four trials: a baseline and a config on two seeds."""
+"""What makes of `SPEC` one of four trials: a baseline and a config on two seeds."""
 
 
 class Target(NamedTuple):
@@ -36,7 +37,7 @@ class Target(NamedTuple):
 
 def waiting(served: Served) -> Target:
     """Return a sweep that nobody has begun, and its first trial."""
-    sweep_id = served.service.submit(SMALL)[0].id
+    sweep_id = served.submit(**SMALL)
     return Target(sweep_id, served.store.list_trials(sweep_id)[0].id)
 
 
@@ -59,9 +60,7 @@ def ended(served: Served, state: SweepState = SweepState.SUCCEEDED) -> Target:
     target, store = waiting(served), served.store
     fence = claim(store, target.sweep)
     for trial in store.list_trials(target.sweep):
-        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        failed = trial.id == target.trial
-        store.finish_attempt(fence, attempt, Ending.FAILED if failed else Ending.SUCCEEDED, None, 0)
+        one_attempt(store, fence, trial.id, Ending.FAILED if trial.id == target.trial else Ending.SUCCEEDED)
     finish(store, fence, state)
     store.release_lease(fence)
     return target
@@ -132,42 +131,69 @@ def facts(store: Store, target: Target) -> dict[str, Any]:
     }
 
 
+def _called_alike_everywhere(name: str, given: Callable[[Served], Target], changes: Mapping[str, Any]) -> Verb:
+    """Return a verb whose name is that of its route, its method of the client, its command and its form."""
+    return Verb(
+        name=name,
+        given=given,
+        changes=changes,
+        event=f"sweep.{name}_requested",
+        refused=ended,
+        path=f"/v1/sweeps/{{sweep}}/{name}",
+        ask=lambda client, target: getattr(client, name)(target.sweep),
+        command=f"{name} {{sweep}}",
+        page=f"/sweeps/{{sweep}}/{name}",
+    )
+
+
 _AGAIN: Final = {"state": "QUEUED", "generation": 1}
-_RETRIED: Final = _AGAIN | {"trial": "PENDING", "trials": {"PENDING": 1, "SUCCEEDED": 3}}
+_LARGER: Final = {"resources": {"max_parallel": 3}}
+_MEASURED: Final = {"names": ["arithmetic"], "of": ["baseline"], "samples": 2}
+_RETRY: Final = Verb(
+    name="retry all that failed",
+    given=ended,
+    changes=_AGAIN | {"trial": "PENDING", "trials": {"PENDING": 1, "SUCCEEDED": 3}},
+    event="sweep.trials_retried",
+    refused=cancelled,
+    path="/v1/sweeps/{sweep}/retry-failed",
+    ask=lambda client, target: client.retry_failed(target.sweep),
+    command="retry {sweep}",
+    page="/sweeps/{sweep}/retry",
+)
+_STOP: Final = Verb(
+    name="stop a trial",
+    given=waiting,
+    changes={"trial": "STOPPED", "stop counts": True, "trials": {"STOPPED": 1, "PENDING": 3}},
+    event="trial.stop_requested",
+    refused=with_a_result,
+    path="/v1/trials/{trial}/stop",
+    ask=lambda client, target: client.stop_trial(target.trial),
+    command="stop {trial}",
+    page="/trials/{trial}/stop",
+    button_on="/trials/{trial}/stop",
+    form={"result": "count"},
+)
+_DELETE: Final = Verb(
+    name="delete",
+    given=ended,
+    changes={"keeps report": False},
+    event="sweep.delete_requested",
+    refused=waiting,
+    path="/v1/sweeps/{sweep}",
+    method="DELETE",
+    status=202,
+    view="/v1/sweeps/{sweep}/deletion",
+    ask=lambda client, target: client.delete(target.sweep),
+    command="delete {sweep} --yes",
+    page="/sweeps/{sweep}/delete",
+    button_on="/sweeps/{sweep}/delete",
+    form={"what": "everything"},
+    next_page="/sweeps/{sweep}/delete",
+)
 VERBS: Final = (
-    Verb(
-        name="cancel",
-        given=running,
-        changes={"wish": "CANCEL"},
-        event="sweep.cancel_requested",
-        refused=ended,
-        path="/v1/sweeps/{sweep}/cancel",
-        ask=lambda client, target: client.cancel(target.sweep),
-        command="cancel {sweep}",
-        page="/sweeps/{sweep}/cancel",
-    ),
-    Verb(
-        name="pause",
-        given=waiting,
-        changes={"wish": "PAUSE", "state": "PAUSED"},
-        event="sweep.pause_requested",
-        refused=ended,
-        path="/v1/sweeps/{sweep}/pause",
-        ask=lambda client, target: client.pause(target.sweep),
-        command="pause {sweep}",
-        page="/sweeps/{sweep}/pause",
-    ),
-    Verb(
-        name="resume",
-        given=paused,
-        changes={"wish": "RUN", "state": "QUEUED"},
-        event="sweep.resume_requested",
-        refused=ended,
-        path="/v1/sweeps/{sweep}/resume",
-        ask=lambda client, target: client.resume(target.sweep),
-        command="resume {sweep}",
-        page="/sweeps/{sweep}/resume",
-    ),
+    _called_alike_everywhere("cancel", running, {"wish": "CANCEL"}),
+    _called_alike_everywhere("pause", waiting, {"wish": "PAUSE", "state": "PAUSED"}),
+    _called_alike_everywhere("resume", paused, {"wish": "RUN", "state": "QUEUED"}),
     Verb(
         name="extend",
         given=ended,
@@ -175,56 +201,29 @@ VERBS: Final = (
         event="sweep.extended",
         refused=cancelled,
         path="/v1/sweeps/{sweep}/extend",
-        body={"resources": {"max_parallel": 3}},
-        ask=lambda client, target: client.extend(target.sweep, {"resources": {"max_parallel": 3}}),
+        body=_LARGER,
+        ask=lambda client, target: client.extend(target.sweep, _LARGER),
         command="extend {sweep} --max-parallel 3",
     ),
-    Verb(
-        name="retry all that failed",
-        given=ended,
-        changes=_RETRIED,
-        event="sweep.trials_retried",
-        refused=cancelled,
-        path="/v1/sweeps/{sweep}/retry-failed",
-        ask=lambda client, target: client.retry_failed(target.sweep),
-        command="retry {sweep}",
-        page="/sweeps/{sweep}/retry",
-    ),
-    Verb(
+    _RETRY,
+    replace(
+        _RETRY,
         name="retry one trial",
-        given=ended,
-        changes=_RETRIED,
-        event="sweep.trials_retried",
         refused=with_a_result,
         path="/v1/trials/{trial}/retry",
         ask=lambda client, target: client.retry_trial(target.trial),
         command="retry {trial}",
+        page=None,
     ),
-    Verb(
-        name="stop a trial",
-        given=waiting,
-        changes={"trial": "STOPPED", "stop counts": True, "trials": {"STOPPED": 1, "PENDING": 3}},
-        event="trial.stop_requested",
-        refused=with_a_result,
-        path="/v1/trials/{trial}/stop",
-        ask=lambda client, target: client.stop_trial(target.trial),
-        command="stop {trial}",
-        page="/trials/{trial}/stop",
-        button_on="/trials/{trial}/stop",
-        form={"result": "count"},
-    ),
-    Verb(
+    _STOP,
+    replace(
+        _STOP,
         name="stop a trial and discard it",
         given=running,
         changes={"stop counts": False},
-        event="trial.stop_requested",
-        refused=with_a_result,
-        path="/v1/trials/{trial}/stop",
         params={"counts": "false"},
         ask=lambda client, target: client.stop_trial(target.trial, counts=False),
         command="stop {trial} --discard",
-        page="/trials/{trial}/stop",
-        button_on="/trials/{trial}/stop",
         form={"result": "discard"},
     ),
     Verb(
@@ -234,10 +233,8 @@ VERBS: Final = (
         event="sweep.benchmarks_added",
         refused=waiting,
         path="/v1/sweeps/{sweep}/benchmarks",
-        body={"names": ["arithmetic"], "of": ["baseline"], "samples": 2},
-        ask=lambda client, target: client.add_benchmarks(
-            target.sweep, {"names": ["arithmetic"], "of": ["baseline"], "samples": 2}
-        ),
+        body=_MEASURED,
+        ask=lambda client, target: client.add_benchmarks(target.sweep, _MEASURED),
         command="benchmarks run {sweep} --names arithmetic --of baseline --samples 2",
     ),
     Verb(
@@ -255,39 +252,14 @@ VERBS: Final = (
         json=False,
         page="/sweeps/{sweep}/rebuild",
     ),
-    Verb(
-        name="delete",
-        given=ended,
-        changes={"keeps report": False},
-        event="sweep.delete_requested",
-        refused=waiting,
-        path="/v1/sweeps/{sweep}",
-        method="DELETE",
-        status=202,
-        view="/v1/sweeps/{sweep}/deletion",
-        ask=lambda client, target: client.delete(target.sweep),
-        command="delete {sweep} --yes",
-        page="/sweeps/{sweep}/delete",
-        button_on="/sweeps/{sweep}/delete",
-        form={"what": "everything"},
-        next_page="/sweeps/{sweep}/delete",
-    ),
-    Verb(
+    _DELETE,
+    replace(
+        _DELETE,
         name="archive",
-        given=ended,
         changes={"keeps report": True},
-        event="sweep.delete_requested",
-        refused=waiting,
-        path="/v1/sweeps/{sweep}",
-        method="DELETE",
-        status=202,
         params={"keep_report": "true"},
-        view="/v1/sweeps/{sweep}/deletion",
         ask=lambda client, target: client.delete(target.sweep, keep_report=True),
         command="delete {sweep} --yes --keep-report",
-        page="/sweeps/{sweep}/delete",
-        button_on="/sweeps/{sweep}/delete",
         form={"what": "all_but_report"},
-        next_page="/sweeps/{sweep}/delete",
     ),
 )

@@ -13,7 +13,6 @@ from sweep_service.store import tables as t
 from sweep_service.store.database import writing
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Sweep
 from tests.stored_sweeps import SPEC, finish, make_sweep, run_trial, start, submit
@@ -122,6 +121,7 @@ def test_an_archived_sweep_keeps_its_trials_and_its_report(store: Store) -> None
     for change in (
         lambda: store.request_cancel(sweep.id),
         lambda: store.open_again(store.get_sweep(sweep.id), AddedBenchmarks(names=("a",), trials=()), {}),
+        lambda: store.give_more(store.get_sweep(sweep.id), sweep.spec, [], "sweep.extended", {}),
     ):
         with pytest.raises(Conflict, match="is archived"):
             change()
@@ -185,22 +185,3 @@ def test_mlflow_is_not_asked_to_show_what_is_deleted(store: Store) -> None:
     assert [deletion.sweep_id for deletion in store.deletions_in_mlflow()] == [sweep.id]
     store.set_mlflow_deleted(sweep.id)
     assert store.deletions_in_mlflow() == []
-
-
-@pytest.mark.both_databases
-def test_no_report_is_built_of_what_is_deleted(store: Store) -> None:
-    sweep, fence = start(store)
-    store.end_waiting(fence, Ending.CANCELLED)
-    finish(store, fence)
-    assert store.next_late([]) == sweep.id
-    store.request_deletion(sweep.id, keep_report=True)
-    assert store.next_late([]) is None
-
-
-@pytest.mark.both_databases
-def test_a_lease_is_seen(store: Store) -> None:
-    sweep, fence = start(store)
-    assert store.is_held(sweep.id)
-    store.release_lease(fence)
-    assert not store.is_held(sweep.id)
-    assert not store.is_held("swp_none")

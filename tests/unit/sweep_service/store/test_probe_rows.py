@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import NotFound
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import CostProbe, ProbeState
 from tests import stored_sweeps as sweeps
@@ -36,8 +35,6 @@ def test_a_probe_is_told_from_its_start_to_its_figures(store: Store) -> None:
         {"type": "probe.progress", "number": 1, "phase": "sampling"},
         {"type": "probe.finished", "number": 1, "state": "SUCCEEDED", "message": None},
     ]
-    with pytest.raises(NotFound):
-        store.last_probe("swp_none")
 
 
 def test_only_probes_with_figures_of_the_same_shape_and_machines_are_found(store: Store) -> None:

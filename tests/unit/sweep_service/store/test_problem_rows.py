@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from sweep_service.errors import NotFound
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import ProblemCounts
@@ -14,18 +13,14 @@ NAMES = {"type": "problems", "time": sweeps.START, "digest": "two", "names": ["a
 
 
 def evaluation(step: int, right: list[int], judged: int | list[int] = 4) -> dict[str, Any]:
-    counts = {"digest": "two", "judged": judged, "right": right}
-    return {"type": "evaluation", "step": step, "time": sweeps.START, "metrics": {"eval/avg_at_k": 0.5}} | {
-        "problems": counts
-    }
+    event = {"type": "evaluation", "step": step, "time": sweeps.START, "metrics": {"eval/avg_at_k": 0.5}}
+    return event | {"problems": {"digest": "two", "judged": judged, "right": right}}
 
 
 def ingested(store: Store, fence: Fence, trial: int, *events: dict[str, Any]) -> str:
     """Run a new attempt of one trial that records these events; return the trial's id."""
     trial_id = store.list_trials(fence.sweep_id)[trial].id
-    attempt = store.start_attempt(fence, trial_id, "/data/{attempt}")
-    sweeps.ingest(store, fence, attempt, [NAMES, *events], size=2)
-    store.finish_attempt(fence, attempt, Ending.LOST, None, max_crashes=3)
+    sweeps.one_attempt(store, fence, trial_id, Ending.LOST, [NAMES, *events])
     return trial_id
 
 
@@ -66,8 +61,3 @@ def test_trainers_that_did_not_count_leave_nothing(store: Store) -> None:
     sweep, fence = sweeps.start(store)
     sweeps.run_trial(store, fence, store.list_trials(sweep.id)[0])
     assert list(store.problem_counts(sweep.id, last=3)) == []
-
-
-def test_counts_of_an_unknown_sweep_are_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="swp_no"):
-        list(store.problem_counts("swp_no", last=3))

@@ -13,10 +13,10 @@ from sweep_service.report.render.html import page_script
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState
+from sweep_service.sweep.records import Stage, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import build_report, gather
-from tests.stored_sweeps import claimed, start, submit
+from tests.stored_sweeps import claimed, make_sweep, one_attempt, start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
 
 
@@ -25,15 +25,7 @@ def fill(store: Store, *, backwards: bool = False) -> str:
     order = -1 if backwards else 1
     inputs = sweep_inputs()
     spec = SweepSpec.model_validate(SPEC)
-    sweep = Sweep(
-        id="swp_test",
-        name=spec.name,
-        state=SweepState.QUEUED,
-        desired_state=DesiredState.RUN,
-        created_at=1e9,
-        spec=spec,
-        spec_digest=spec.digest,
-    )
+    sweep = make_sweep(spec, id="swp_test", created_at=1e9)
     tune = [trial for trial in inputs.trials if trial.stage is Stage.TUNE]
     confirm = [trial for trial in inputs.trials if trial.stage is Stage.CONFIRM]
     pending = {"state": TrialState.PENDING, "step": 0, "attempts": 0, "started_at": None, "ended_at": None}
@@ -95,8 +87,7 @@ def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_came(
 KEYS = ("entropy", "reward/mean", "grad_norm", "eval/avg_at_k", "eval/pass_at_k")
 
 
-def test_series_hold_what_was_recorded(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+def test_series_hold_what_was_recorded(store: Store) -> None:
     sweep, fence = start(store)
     trials = store.list_trials(sweep.id)
     for trial in trials[:2]:
@@ -116,36 +107,28 @@ def test_series_hold_what_was_recorded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.metrics["reward/mean"], [np.nan, 0.5, np.nan])
     assert (one.eval_steps.tolist(), one.eval_times.tolist()) == ([2], [1e9 + 2])
     assert one.metrics["eval/avg_at_k"].tolist() == [1 / 3]
-    store.close()
 
 
-def test_of_a_repeated_step_the_newest_attempt_stands(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+def test_of_a_repeated_step_the_newest_attempt_stands(store: Store) -> None:
     sweep, fence = start(store)
     trial = store.list_trials(sweep.id)[0]
-    for attempt_number, steps in enumerate(([1, 2, 3, 4], [3, 4, 5]), 1):
-        attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        store.ingest(fence, attempt, 0, 10, [recorded("step", s, {"entropy": attempt_number + s / 10}) for s in steps])
-        store.finish_attempt(fence, attempt, Ending.CRASHED, None, 3)
+    for number, steps in enumerate(([1, 2, 3, 4], [3, 4, 5]), 1):
+        events = [recorded("step", step, {"entropy": number + step / 10}) for step in steps]
+        one_attempt(store, fence, trial.id, Ending.CRASHED, events)
     (found,) = store.series(sweep.id, KEYS)
     assert found.steps.tolist() == [1, 2, 3, 4, 5]
     assert found.metrics["entropy"].tolist() == pytest.approx([1.1, 1.2, 2.3, 2.4, 2.5])
     assert (found.eval_steps.size, found.eval_times.size) == (0, 0)
-    store.close()
 
 
-def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'sweeps.db'}")
+def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store)
     again, once = store.list_trials(sweep.id)[:2]
     for trial in (again, once, again):
-        store.finish_attempt(fence, store.start_attempt(fence, trial.id, "/nowhere"), Ending.CRASHED, None, 3, 5.0)
+        one_attempt(store, fence, trial.id, Ending.CRASHED, more_held_s=5.0)
     inputs = gather(store, sweep.id, Settings(home=tmp_path / "h"))
-    assert [(one.trial_id, one.number, one.held_s) for one in inputs.attempts] == [
-        (again.id, 1, 5.0),
-        (again.id, 2, 5.0),
-    ]
-    store.close()
+    found = [(one.trial_id, one.number, one.held_s) for one in inputs.attempts]
+    assert found == [(again.id, 1, 5.0), (again.id, 2, 5.0)]
 
 
 def recorded(kind: str, step: int, metrics: dict[str, float | None]) -> dict[str, Any]:

@@ -91,19 +91,24 @@ def test_what_is_left_is_told_by_the_seconds_of_an_update(store: Store) -> None:
     assert store.shares()[0].left_s == pytest.approx((steps - 16) * 2.5)
 
 
-def test_max_parallel_limits_the_slots_that_a_sweep_could_use(store: Store) -> None:
+def test_a_sweep_could_use_no_more_slots_than_max_parallel_and_than_it_has_trials(store: Store) -> None:
     _, fence = sweeps.start(store, resources={"max_parallel": 3})
     assert [store.wait_in_turn(fence, ONE, slots)[0].slots for slots in (2, 8)] == [2, 3]
+    store.set_sweep_state(fence, SweepState.CANCELLED)
+    sweep, fence = sweeps.start(store, seeds={"tune": [0]})
+    assert store.wait_in_turn(fence, ONE, 64)[0].slots == sum(stage_counts(sweep.spec))
 
 
-def test_a_sweep_that_goes_on_asks_from_then_on(store: Store) -> None:
+def test_a_paused_sweep_neither_holds_nor_waits_and_asks_from_when_it_goes_on(store: Store) -> None:
     sweep, fence = started(store, "first")
     attempt = begun(store, fence)
     store.set_held(fence, attempt, 30)
     store.finish_attempt(fence, attempt, Ending.PAUSED, None, max_crashes=0)
     store.request_pause(sweep.id)
+    assert by_name(store.wait_in_turn(fence, None)).keys() == {"first"}
     store.set_sweep_state(fence, SweepState.PAUSED)
     store.release_lease(fence)
+    assert store.unclaimed() == []
     resumed_at = time.time()
     store.request_resume(sweep.id)
     (share,) = store.unclaimed()
@@ -127,15 +132,6 @@ def test_a_runner_is_for_the_sweep_whose_turn_it_is(store: Store) -> None:
     assert sweeps.claimed(store)[0].name == "short"
 
 
-def test_a_paused_sweep_neither_holds_nor_waits(store: Store) -> None:
-    sweep, fence = started(store, "first")
-    store.request_pause(sweep.id)
-    assert by_name(store.wait_in_turn(fence, None)).keys() == {"first"}
-    store.set_sweep_state(fence, SweepState.PAUSED)
-    store.release_lease(fence)
-    assert store.unclaimed() == []
-
-
 @pytest.mark.both_databases
 def test_of_sweeps_that_ask_at_once_no_more_begin_than_there_are_slots(store: Store) -> None:
     for _ in range(2):
@@ -144,11 +140,6 @@ def test_of_sweeps_that_ask_at_once_no_more_begin_than_there_are_slots(store: St
         assert sum(attempt is not None for attempt in began) == 2
         for fence in fences:
             store.set_sweep_state(fence, SweepState.CANCELLED)
-
-
-def test_a_sweep_has_no_more_slots_than_trials(store: Store) -> None:
-    sweep, fence = sweeps.start(store, seeds={"tune": [0]})
-    assert store.wait_in_turn(fence, ONE, 64)[0].slots == sum(stage_counts(sweep.spec))
 
 
 def test_before_the_first_update_trials_take_as_long_as_those_that_have_begun(store: Store) -> None:
@@ -190,14 +181,6 @@ def test_a_sweep_to_be_cancelled_gets_a_runner_first(store: Store) -> None:
     sweeps.submit(store, name="new")
     store.request_cancel(fence.sweep_id)
     assert sweeps.claimed(store)[0].name == "old"
-
-
-def test_who_is_stopped_between_choice_and_start_does_not_begin(store: Store) -> None:
-    _, fence = started(store, "first")
-    trial = store.list_trials(fence.sweep_id)[0]
-    store.request_stop(trial.id, counts=True)
-    assert store.start_in_turn(fence, trial.id, "/data/{attempt}", ONE, 2, lambda _: True) is None
-    assert store.list_attempts(fence.sweep_id) == []
 
 
 @pytest.mark.both_databases
