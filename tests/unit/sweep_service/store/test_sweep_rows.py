@@ -21,21 +21,9 @@ from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState, new_id
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.store.test_writes import rows
-from tests.waiting import PATIENT_S
+from tests.waiting import in_threads
 
 LEASE_S = 3600
-
-
-def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Return what `work` returned for 0 … count - 1, all begun at the same time."""
-    barrier = threading.Barrier(count)
-
-    def begin(index: int) -> Any:
-        barrier.wait(PATIENT_S)
-        return work(index)
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(begin, range(count)))
 
 
 # Creation and idempotency
