@@ -1,7 +1,10 @@
-"""Waiting for what another process or thread does, as long as the slowest machine needs."""
+"""Waiting for what other processes and threads do, as long as the slowest machine needs."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 PATIENT_S = 600.0
 """Seconds after which a wait has failed. No test says how fast a machine is: only what hangs takes this long."""
@@ -17,3 +20,15 @@ def wait_until(what: str, happened: Callable[[], object], timeout_s: float = PAT
         if (now := time.monotonic()) > deadline:
             raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
         time.sleep(min(max(0.02, 4 * (now - began)), 0.25))
+
+
+def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Return what `work` returned for 0 … count - 1, all begun at the same time."""
+    barrier = threading.Barrier(count)
+
+    def begin(index: int) -> Any:
+        barrier.wait(PATIENT_S)
+        return work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(begin, range(count)))

@@ -1,6 +1,5 @@
 """Events as a stream: complete, in order, resumable, and gone when the sweep or the server ends."""
 
-import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -46,18 +45,6 @@ def test_a_broken_stream_is_resumed_where_it_broke(served: Served) -> None:
                 if cut == 0:
                     break
     assert seen == [event.seq for event in served.store.list_events(sweep_id)]
-
-
-def test_events_come_while_they_happen(served: Served, client: Client) -> None:
-    sweep_id = served.submit()
-    thread = threading.Thread(target=lambda: finish(served.store, play(served.store, sweep_id)))
-    events = client.follow(sweep_id)
-    assert next(events).type == "sweep.created"
-    thread.start()
-    rest = list(events)
-    thread.join()
-    assert [event.seq for event in rest] == list(range(2, len(rest) + 2))
-    assert rest[-1].data["state"] == "SUCCEEDED"
 
 
 def test_following_survives_a_restart_of_the_server(home: Path) -> None:

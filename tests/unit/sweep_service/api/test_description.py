@@ -1,7 +1,6 @@
 """The description of the API is made once, whoever asks."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from sweep_service.api import description
+from tests.waiting import in_threads
 
 
 def test_threads_that_ask_at_once_make_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,6 @@ def test_threads_that_ask_at_once_make_one_description(monkeypatch: pytest.Monke
         return get_openapi(**options)
 
     monkeypatch.setattr(description, "get_openapi", make_slowly)
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: description.describe(app), range(4)))
+    answers = in_threads(4, lambda _: description.describe(app))
     assert len(made) == 1
     assert all(answer is answers[0] for answer in answers)

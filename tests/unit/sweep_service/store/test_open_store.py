@@ -10,7 +10,7 @@ from sweep_service.store import DatabaseAway, DatabaseTooNew, DatabaseTooOld, St
 from sweep_service.store.database import open_engine, upgrade, writing
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
-from tests.unit.sweep_service.store.test_sweep_rows import in_threads
+from tests.waiting import in_threads
 
 
 def described(engine: Engine) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sweep_service.store import KeptReport, Store, tables
 from sweep_service.store.report_content import CommonPart, deflated, pack
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.store.test_sweep_rows import in_threads
+from tests.waiting import in_threads
 
 SCRIPT = b"function draw() { return " + b"1 + " * 5000 + b"1 }"
 NOISE = random.Random(0).randbytes(1000)

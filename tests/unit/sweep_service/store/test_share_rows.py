@@ -11,7 +11,7 @@ from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Attempt, ProbeState, Sweep, SweepState, TrialState
 from sweep_service.sweep.shares import Node, Part, Share, is_turn_of
 from tests import stored_sweeps as sweeps
-from tests.unit.sweep_service.store.test_sweep_rows import in_threads
+from tests.waiting import in_threads
 
 ONE = Part(1, 0)
 TWO_SLOTS: list[Node] = [{"CPU": 2.0}]

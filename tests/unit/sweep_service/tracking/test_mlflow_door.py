@@ -16,6 +16,7 @@ from sweep_service.tracking.mlflow_door import COOKIE_S, Door
 from sweep_service.tracking.tickets import TICKET_S, Tickets, new_ticket
 
 SECRET = "sweeps_" + "s" * 43
+SIGNED = {"Authorization": f"Bearer {SECRET}"}
 CREATE = "/api/2.0/mlflow/experiments/create"
 
 
@@ -72,7 +73,7 @@ async def test_a_wrong_secret_is_none(value: str) -> None:
 
 
 async def test_programs_get_in_with_the_secret() -> None:
-    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, json={"name": "x"})
+    answer = await Browser().ask(CREATE, "POST", SIGNED, json={"name": "x"})
     assert json.loads(answer.json()["body"]) == {"name": "x"}
 
 
@@ -101,24 +102,18 @@ async def test_tickets_that_are_old_forged_or_cut_are_refused() -> None:
     now = time.time()
     good = new_ticket(SECRET, now)
     until, number, signed = good.split(".")
-    for ticket in (
-        new_ticket(SECRET, now - TICKET_S - 1),
-        new_ticket("another", now),
-        f"{int(until) + 9}.{number}.{signed}",
-        f"{until}.{number}",
-        good[:-1],
-        "",
-        "..",
-        "\u1234",
-    ):
+    old, of_another = new_ticket(SECRET, now - TICKET_S - 1), new_ticket("another", now)
+    changed, cut = f"{int(until) + 9}.{number}.{signed}", (f"{until}.{number}", good[:-1], "", "..")
+    for ticket in (old, of_another, changed, *cut, "\u1234"):
         assert (await Browser().sign_in(ticket)).status_code == 401, ticket
-    assert not Tickets(SECRET, now + 1).take(good, now + 1)  # it may have been used before this process began
-    tickets = Tickets(SECRET, now)
-    assert [tickets.take(good, now), tickets.take(good, now), tickets.take(good, now + 2 * TICKET_S)] == [
-        True,
-        False,
-        False,
-    ]
+
+
+async def test_a_ticket_is_good_once_and_for_a_minute() -> None:
+    now = time.time()
+    ticket, tickets = new_ticket(SECRET, now), Tickets(SECRET, now)
+    assert not tickets.take(ticket, now + 61)
+    assert [tickets.take(ticket, at) for at in (now + 55, now + 55, now + 2 * TICKET_S)] == [True, False, False]
+    assert not Tickets(SECRET, now + 1).take(ticket, now + 1)  # it may have been used before this process began
 
 
 async def test_a_cookie_wears_out_and_cannot_be_made_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +172,7 @@ async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: Any) ->
     # MLflow reads JSON whatever it is called
     methods = [(method, "application/json") for method in ("POST", "PATCH", "PUT", "DELETE")]
     for method, kind in (*methods, ("POST", "text/plain")):
-        headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": kind}
+        headers = SIGNED | {"Content-Type": kind}
         answer = await Browser().ask(CREATE, method, headers, content=json.dumps(content))
         assert answer.status_code == 400
         assert "own disk" in answer.json()["message"]
@@ -197,7 +192,7 @@ async def test_nobody_makes_mlflow_keep_or_read_files_elsewhere(content: Any) ->
     ],
 )
 async def test_what_names_no_place_on_disk_passes(content: Any) -> None:
-    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, json=content)
+    answer = await Browser().ask(CREATE, "POST", SIGNED, json=content)
     assert answer.status_code == 200
 
 
@@ -212,15 +207,8 @@ async def test_a_body_that_the_door_reads_is_bounded() -> None:
         for _ in range(65):
             yield bytes(1 << 20)
 
-    answer = await Browser().ask(CREATE, "POST", {"Authorization": f"Bearer {SECRET}"}, content=endless())
+    answer = await Browser().ask(CREATE, "POST", SIGNED, content=endless())
     assert answer.status_code == 413
-
-
-async def test_a_ticket_is_good_for_a_minute() -> None:
-    now = time.time()
-    ticket = new_ticket(SECRET, now)
-    assert not Tickets(SECRET, now).take(ticket, now + 61)
-    assert Tickets(SECRET, now).take(ticket, now + 55)
 
 
 async def sent(scope: Mapping[str, Any], body: bytes = b"") -> list[Any]:
@@ -249,21 +237,20 @@ async def test_web_sockets_are_closed_unasked() -> None:
 
 
 async def test_a_body_that_the_door_cannot_read_is_refused() -> None:
-    signed = {"Authorization": f"Bearer {SECRET}"}
     deep = '{"artifact_location": "/etc", "z": ' + "[" * 5000 + "]" * 5000 + "}"
     for body in (deep, b"\x0a\x10mlflow.artifactLocation\x12\x04/etc"):
-        assert (await Browser().ask(CREATE, "POST", signed, content=body)).status_code == 400
+        assert (await Browser().ask(CREATE, "POST", SIGNED, content=body)).status_code == 400
 
 
 @pytest.mark.parametrize("path", ["/ajax-api/3.0/mlflow/assistant/config", "/x/mlflow/assistant"])
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
 async def test_mlflows_assistant_is_not_served(path: str, method: str) -> None:
-    assert (await Browser().ask(path, method, {"Authorization": f"Bearer {SECRET}"})).status_code == 404
+    assert (await Browser().ask(path, method, SIGNED)).status_code == 404
 
 
 async def test_files_come_by_put_and_are_not_looked_into() -> None:
     path = "/api/2.0/mlflow-artifacts/artifacts/1/2/artifacts/model.json"
-    answer = await Browser().ask(path, "PUT", {"Authorization": f"Bearer {SECRET}"}, json={"artifact_uri": "/etc"})
+    answer = await Browser().ask(path, "PUT", SIGNED, json={"artifact_uri": "/etc"})
     assert answer.status_code == 200
 
 

@@ -50,22 +50,10 @@ def test_each_config_has_a_colour_and_a_group_of_its_own() -> None:
     assert len({tag["mlflow.runColor"] for tag in tags}) == len({tag["line"] for tag in tags}) == 15
 
 
-def test_nested_parameters_become_dotted_names() -> None:
-    values = {"a": {"b": 0.5, "c": {"d": "text"}}, "e": [1, None], "f": None, "g": {}, "x@y": True}
-    assert mlflow_words.flat(values) == {
-        "a.b": "0.5",
-        "a.c.d": "text",
-        "e": "[1, null]",
-        "f": "null",
-        "g": "{}",
-        "x_y": "true",
-    }
-
-
-def test_long_values_are_cut() -> None:
-    value = mlflow_words.flat({"long": "x" * 1000})["long"]
-    assert len(value) == mlflow_words.MAX_PARAM
-    assert value.endswith("x…")
+def test_nested_parameters_become_dotted_names_and_long_values_are_cut() -> None:
+    values = {"a": {"b": 0.5, "c": {"d": "text"}}, "e": [1, None], "f": None, "g": {}, "x@y": True, "long": "x" * 1000}
+    told = {"a.b": "0.5", "a.c.d": "text", "e": "[1, null]", "f": "null", "g": "{}", "x_y": "true"}
+    assert mlflow_words.flat(values) == told | {"long": "x" * (mlflow_words.MAX_PARAM - 1) + "…"}
 
 
 def test_every_metric_keeps_its_name() -> None:
@@ -126,10 +114,12 @@ def test_a_run_has_an_end_in_mlflow_when_its_trial_or_sweep_has_ended(state: Tri
     assert state.is_over == (mlflow_words.run_status(state) in {"FINISHED", "FAILED", "KILLED"})
 
 
-def test_the_view_shows_one_sweep_with_entropy_first() -> None:
+@pytest.mark.parametrize(("by_config", "kind"), [(False, "trial"), (True, "config")])
+def test_the_view_shows_one_sweep_or_its_configs_own_runs_with_entropy_first(by_config: bool, kind: str) -> None:
     sweep, _, _ = records()
-    view = json.loads(shared_view(sweep))
-    assert view["searchFilter"] == f"tags.kind = 'trial' AND tags.sweep_id = '{sweep.id}'"
+    view = json.loads(shared_view(sweep, by_config=by_config))
+    assert view["searchFilter"] == f"tags.kind = '{kind}' AND tags.sweep_id = '{sweep.id}'"
+    assert (view["groupBy"] is None) is by_config
     assert [chart["metricKey"] for chart in view["compareRunCharts"]][:3] == ["entropy", "reward/mean", "eval/avg_at_k"]
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
 
@@ -141,13 +131,6 @@ def test_the_view_shows_the_mean_over_benchmarks_beside_entropy() -> None:
         assert [chart["metricKey"] for chart in charts][:3] == ["entropy", "benchmark/mean", "reward/mean"]
     assert "the benchmarks aime24, amc23" in sweep_note(sweep, None)
     assert "benchmark" not in sweep_note(records()[0], None)
-
-
-def test_the_view_of_a_reported_sweep_shows_the_configs_own_runs() -> None:
-    sweep, _, _ = records()
-    view = json.loads(shared_view(sweep, by_config=True))
-    assert view["searchFilter"] == f"tags.kind = 'config' AND tags.sweep_id = '{sweep.id}'"
-    assert view["groupBy"] is None
 
 
 def test_links_lead_to_mlflow_once_it_knows_the_sweep() -> None:
