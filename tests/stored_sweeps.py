@@ -148,16 +148,13 @@ def one_attempt(
     ending: Ending,
     events: Sequence[dict[str, Any]] = (),
     max_crashes: int = 3,
-    **end: Any,
+    message: str | None = None,
+    more_held_s: float = 0.0,
 ) -> TrialState:
-    """Run a trial or an evaluation in one attempt that records these events; return its state after this ending.
-
-    Args:
-        end: further arguments of `Store.finish_attempt`; no message unless it is one of them.
-    """
+    """Run a trial or an evaluation in one attempt that records these events; return its state after this ending."""
     attempt = store.start_attempt(fence, work_id, "/data/{attempt}")
     ingest(store, fence, attempt, events)
-    return store.finish_attempt(fence, attempt, ending, **{"message": None, "max_crashes": max_crashes} | end)
+    return store.finish_attempt(fence, attempt, ending, message, max_crashes, more_held_s)
 
 
 def run_trial(store: Store, fence: Fence, trial: Trial, outcome: Ending = Ending.SUCCEEDED) -> None:

@@ -119,50 +119,12 @@ def test_a_sweep_without_benchmarks_lists_none(served: Served, client: Client) -
     assert client.benchmarks_csv(sweep.id).startswith("evaluation_id,evaluation_number,trial_id")
 
 
-def test_the_command_shows_means_over_seeds_and_what_is_not_measured(
-    served: Served, sweeps: Sweeps, sweep_id: str
-) -> None:
-    ran = sweeps("benchmarks", "scores")
-    assert ran.code == 0, ran.err
-    head, *rows = ran.out.splitlines()
-    assert "arithmetic avg@4 (SEEDS)" in head
-    assert "MEAN" in head
-    (initial,) = (row for row in rows if "initial model" in row)
-    assert initial.split()[-3:] == ["0.000", "(1)", "0.000"]
-    (baseline,) = (row for row in rows if "baseline" in row)
-    assert baseline.split()[-3:] == ["0.500", "(2)", "0.500"]
-    assert ran.err == ""
-
-
-def test_the_command_says_which_models_are_not_measured_and_why(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = served.submit(**MEASURED)
-    assert "nothing is measured" in sweeps("benchmarks", "scores").err
-    fence = play(served.store, sweep_id)
-    new = add_missing_evaluations(served.store, fence)
-    assert sweeps("benchmarks", "scores").out == ""  # no table without a score
-    measure(served, fence, new[0])
-    served.store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", new[1].id)
-    ran = sweeps("benchmarks", "scores")
-    assert "FAILED" in ran.err
-    assert f"the model of trial {new[1].trial_id}, 0 of 2 benchmarks: the weights of its trial are gone" in ran.err
-    assert "PENDING" in ran.err
-    assert len(ran.out.splitlines()) == 2
-
-
 def test_the_command_writes_scores_and_problems_as_csv_and_json(client: Client, sweeps: Sweeps, sweep_id: str) -> None:
     assert sweeps("benchmarks", "scores", "--csv").out == client.benchmarks_csv(sweep_id)
     problems = sweeps("benchmarks", "scores", sweep_id, "--problems", "expressions").out
     assert problems == client.benchmarks_csv(sweep_id, "expressions")
     rows = json.loads(sweeps("benchmarks", "scores", "--json").out)
     assert [row["avg_at_k"] for row in rows] == [score.avg_at_k for score in client.benchmark_scores(sweep_id)]
-
-
-def test_watching_tells_of_each_model_that_is_measured(served: Served, sweeps: Sweeps, sweep_id: str) -> None:
-    finish(served.store, Fence(sweep_id, served.store.get_sweep(sweep_id).epoch))
-    told = sweeps("watch").err
-    assert "8 models to be measured on benchmarks" in told
-    assert "initial model: arithmetic avg@k 0.000" in told
-    assert "seed 1 tune, step 80: expressions avg@k 0.500" in told
 
 
 PLAIN: dict[str, Any] = {"training": {"steps": 80, "task": {"name": "word_problems"}}}
@@ -216,10 +178,3 @@ def test_other_benchmarks_wait_until_those_that_were_added_are_measured(served: 
     with pytest.raises(Conflict, match="is QUEUED, for other benchmarks are being measured"):
         client.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["all"]})  # sampled as before
     assert served.store.list_evaluations(sweep_id) == []  # the runner makes them
-
-
-def test_watching_tells_of_benchmarks_that_were_added(served: Served, sweeps: Sweeps) -> None:
-    sweep_id = ended(served)
-    served.service.add_benchmarks(sweep_id, {"names": ["arithmetic"], "of": ["baseline"]})
-    finish(served.store, claim(served.store, sweep_id))
-    assert "arithmetic added, for the models of 2 trials" in sweeps("watch", sweep_id).err

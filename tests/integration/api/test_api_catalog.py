@@ -1,7 +1,5 @@
 """The catalog over REST, by the client and on the command line; and specs that name what it has not."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ from sweep_service.client import Client
 from sweep_service.errors import InvalidSpec, NotFound
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC
-from tests.model_folders import model_files, write_model
+from tests.model_folders import write_model
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import ModelEntry, read_entry
 
@@ -60,49 +58,6 @@ def test_a_spec_that_names_what_is_not_there_is_neither_planned_nor_stored(
             )
         ]
     assert list(client.sweeps()) == []
-
-
-def test_from_a_folder_to_a_spec_on_the_command_line(sweeps: Sweeps, home: Path) -> None:
-    folder = write_model(home / "tiny", model_files(chat=True))
-    (home / "five.csv").write_text("problem,answer\n" + "".join(f"{n}?,{n}\n" for n in range(5)))
-    (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2", "Worked solution": "2 + 8"}\n' * 3)
-    assert sweeps("models", "ls").err.startswith("no models; add one: sweeps models add")
-    ran = sweeps("models", "add", str(folder), "--name", "mine")
-    assert (ran.code, ran.out) == (0, "mine\n")
-    assert "Qwen2ForCausalLM, 36 parameters in bfloat16, context 2048, a chat template" in ran.err
-    assert json.loads(sweeps("models", "show", "mine", "--json").out)["parameters"] == 36
-    assert "model: {name: pretrained, model: mine}" in sweeps("models", "show", "mine").out
-    assert "mine  Qwen2ForCausalLM" in sweeps("models", "ls").out
-
-    assert sweeps("datasets", "add", "./sums.jsonl", "--name", "sums").code == 0
-    shown = sweeps("datasets", "show", "sums").out
-    assert 'data: {ref: sums, split: train, prompt: question, answer: answer, answer_after: "####"}' in shown
-    assert "1+1?" in shown
-    assert "  Worked solution  2 + 8\n" in shown
-    assert [row["name"] for row in json.loads(sweeps("datasets", "ls", "--json").out)["items"]] == ["shop-sums", "sums"]
-    (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
-    assert sweeps("datasets", "add", "./boxed.json", "--name", "boxed").code == 0
-    shown = sweeps("datasets", "show", "boxed")
-    assert "data: {ref: boxed, split: train, answer: solution, answer_boxed: true}" in shown.out
-    assert shown.err == "no column looks like the prompt; name it in the spec\n"
-
-    assert "5 problems; aime24 has 30" in sweeps("benchmarks", "add", "aime24=./five.csv").err
-    (home / "exam.csv").write_text("problem,answer\n1+1?,2\n2+2?,4\n")
-    assert sweeps("benchmarks", "add", "exam=./exam.csv").out == "exam\n"
-    assert "answer: 2" in sweeps("benchmarks", "show", "exam").out
-    listed = sweeps("benchmarks", "ls")
-    assert "exam" in listed.out
-    assert "can be added by their names: aime24" in listed.err
-
-
-def test_what_is_wrong_with_a_source_is_said_in_lines(sweeps: Sweeps, home: Path) -> None:
-    (home / "empty").mkdir()
-    ran = sweeps("models", "add", "./empty", "--name", "x")
-    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 3)
-    assert "give it one with --name" in sweeps("models", "add", "./empty").err
-    ran = sweeps("datasets", "show", "nothing")
-    assert ran.code == 5
-    assert re.search(r"there is no dataset 'nothing' in \S+/datasets; there are: .*shop-sums", ran.err)
 
 
 def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -141,39 +142,30 @@ def test_a_runner_has_a_log_too(served: Served, running: Running, client: Client
     assert [part.content for part in client.follow_runner_log(running.sweep_id, poll_s=0)] == [b"one\ntwo\n"]
 
 
-class Follower(threading.Thread):
-    """Follows a trial's log in a thread."""
-
-    def __init__(self, client: Client, trial_id: str) -> None:
-        super().__init__(daemon=True)
-        self.client, self.trial_id = client, trial_id
-        self.parts, self.waits = list[LogPart](), list[str]()
-
-    def run(self) -> None:
-        for part in self.client.follow_trial_log(self.trial_id, on_wait=self.waits.append, poll_s=0.02):
-            self.parts.append(part)
-
-    def has(self, attempt: int) -> bytes:
-        return b"".join(part.content for part in self.parts if part.attempt == attempt)
-
-
 def test_following_goes_on_through_all_attempts(running: Running, client: Client) -> None:
-    follower = Follower(client, running.trial.id)
+    parts, waits = list[LogPart](), list[str]()
+
+    def follow() -> None:
+        for part in client.follow_trial_log(running.trial.id, on_wait=waits.append, poll_s=0.02):
+            parts.append(part)
+
+    def has_come(attempt: int, content: bytes) -> Callable[[], bool]:
+        return lambda: b"".join(part.content for part in parts if part.attempt == attempt) == content
+
+    follower = threading.Thread(target=follow, daemon=True)
     follower.start()
-    wait_until("it waits for the first attempt", lambda: follower.waits)
+    wait_until("it waits for the first attempt", lambda: waits)
     first = running.attempt(b"a\n")
-    wait_until("the first line", lambda: follower.has(1) == b"a\n")
-    running.write(first, b"b\n")
-    wait_until("the second line", lambda: follower.has(1) == b"a\nb\n")
-    running.write(first, b"dies")
+    wait_until("the first line", has_come(1, b"a\n"))
+    running.write(first, b"b\ndies")
     running.end(first, Ending.CRASHED)
-    wait_until("the rest", lambda: follower.has(1) == b"a\nb\ndies")
+    wait_until("the rest", has_come(1, b"a\nb\ndies"))
     second = running.attempt(b"again\n")
-    wait_until("the second attempt", lambda: follower.has(2) == b"again\n")
+    wait_until("the second attempt", has_come(2, b"again\n"))
     running.end(second, Ending.SUCCEEDED)
     follower.join(PATIENT_S)
     assert not follower.is_alive()
-    assert "no attempt of it has begun" in follower.waits[0]
+    assert "no attempt of it has begun" in waits[0]
 
 
 def test_following_one_attempt_ends_with_it(running: Running, client: Client) -> None:

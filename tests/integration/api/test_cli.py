@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from sweep_service.auth import ensure_token
 from sweep_service.client import Client
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.schemas import SweepView
@@ -300,7 +299,6 @@ def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Swe
     assert "nothing has changed" in sweeps("extend", grid, "--values", "loss.beta1=0.9,0").err
     refused = sweeps("extend", grid, "--values", "loss.beta1=false")  # which Python takes for 0
     assert (refused.code, "/space/loss.beta1" in refused.err) == (3, True)
-    assert list(served.store.get_sweep(grid).spec.space.root["loss.beta1"].edges) == [0, 0.5, 1, 0.75, 0.9]
     for wrong in ("loss.beta1", "loss.beta1=", "=1", "loss.beta1=[1", "loss.beta1={a: 1}"):
         assert sweeps("extend", grid, "--values", wrong).code == 2, wrong
     refused = sweeps("extend", grid, "--configs", "20", "--values", "loss.epsilon=0.1")
@@ -377,10 +375,6 @@ def test_the_api_process_starts_refuses_and_stops(tmp_path: Path) -> None:
         busy = subprocess.run([*command, "--port", port], env=environment, capture_output=True, text=True)
         assert busy.returncode == 1
         assert f"cannot listen on 127.0.0.1:{port}" in busy.stderr
-
-    token = ensure_token(tmp_path / "token")
-    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
-    assert len(token) > 40
 
 
 @pytest.mark.long

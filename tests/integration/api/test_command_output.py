@@ -1,6 +1,7 @@
 """The whole output of commands and page for sweeps in every situation, held against golden files."""
 
 import html
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from sweep_service.sweep.records import SweepState
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
-from tests.stored_sweeps import ingest, one_attempt, warning_event
+from tests.model_folders import model_files, write_model
+from tests.stored_sweeps import add_missing_evaluations, ingest, measure, one_attempt, warning_event
 
 
 def nothing(_served: Served) -> Iterator[str]:
@@ -123,6 +125,42 @@ def compared(served: Served) -> Iterator[str]:
     yield from ("compare first second", "compare first")
 
 
+def with_a_catalog(served: Served) -> Iterator[str]:
+    home = served.service.settings.home
+    write_model(home / "tiny", model_files(chat=True))
+    (home / "empty").mkdir()
+    (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2", "Worked solution": "2 + 8"}\n' * 3)
+    (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
+    for name, number in (("five", 5), ("exam", 2)):
+        problems = "".join(f"{n}+{n}?,{2 * n}\n" for n in range(number))
+        (home / f"{name}.csv").write_text(f"problem,answer\n{problems}")
+    yield from ("models ls", "models add ./tiny --name mine", "models ls", "models show mine", "models show nothing")
+    yield from ("models add ./empty --name x", "models add ./empty")
+    yield from ("datasets add ./sums.jsonl --name sums", "datasets show sums")
+    yield from ("datasets add ./boxed.json --name boxed", "datasets show boxed", "datasets show nothing")
+    yield from ("benchmarks add aime24=./five.csv", "benchmarks add exam=./exam.csv", "benchmarks show exam")
+    yield "benchmarks ls"
+
+
+def measured_on_benchmarks(served: Served) -> Iterator[str]:
+    names, store = ["arithmetic", "expressions"], served.store
+    sweep_id = served.submit(benchmarks={"names": names, "of": "all", "samples": 4})
+    yield "benchmarks scores"
+    fence = play(store, sweep_id)
+    first, gone, *others = add_missing_evaluations(store, fence)
+    yield "benchmarks scores"  # no table without a score
+    measure(store, fence, first, dict.fromkeys(names, 0))
+    store.end_waiting(fence, Ending.FAILED, "the weights of its trial are gone", gone.id)
+    yield "benchmarks scores"
+    for right, evaluation in enumerate(others):
+        measure(store, fence, evaluation, dict.fromkeys(names, right % 5))
+    finish(store, fence)
+    store.release_lease(fence)
+    served.service.add_benchmarks(sweep_id, {"names": names, "of": ["baseline"]})
+    finish(store, claim(store, sweep_id))
+    yield from ("benchmarks scores", "watch")
+
+
 SITUATIONS = (
     nothing,
     wrong_files,
@@ -138,11 +176,13 @@ SITUATIONS = (
     with_failures_and_warnings,
     with_a_budget,
     compared,
+    with_a_catalog,
+    measured_on_benchmarks,
 )
 
 
 def same_every_day(text: str, served: Served) -> str:
-    """Return what was printed with numbered ids, without times, the port, the columns' widths and a whole config."""
+    """Return what was printed with numbered ids, without times, digests, port, widths and whole configs."""
     numbers = dict[str, str]()
 
     def number(id_: re.Match[str]) -> str:
@@ -151,7 +191,8 @@ def same_every_day(text: str, served: Served) -> str:
     text = text.replace(str(served.service.settings.home), "HOME").replace(served.url, "http://HOST")
     text = re.sub(r"\b(20\d\d-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?\b", "TIME", text)
     text = re.sub(r"\b\d+(\.\d+)? (s|min)\b", "N s", text)
-    text = re.sub(r"\b(swp|trl|cfg)_[0-9a-z]{12,26}\b", number, text)
+    text = re.sub(r"\b(swp|trl|cfg|evl)_[0-9a-z]{12,26}\b", number, text)
+    text = re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", text)
     text = re.sub(r"^task:\n(.+\n)*?keep_best: .*$", "(the config as YAML)", text, flags=re.MULTILINE)
     return "\n".join(re.sub(r"  +", "  ", line).rstrip() for line in text.splitlines())
 

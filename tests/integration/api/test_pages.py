@@ -356,25 +356,16 @@ def test_a_repeated_step_replaces_the_earlier_one(visitor: httpx.Client, served:
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_page_goes_on_after_a_restart_of_the_server(home: Path) -> None:
-    with serving(home) as first:
+def test_who_is_signed_in_sees_the_page_go_on_after_a_restart_of_the_server(home: Path) -> None:
+    with serving(home) as first, first.browser() as http:
+        sign_in(http, first.token)
         sweep_id = first.submit()
-        fence = claim(first.store, sweep_id)
-        trial, other, *_ = first.store.list_trials(sweep_id)
-        attempt = first.store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
-        record(first.store, fence, attempt, trial, range(1, 41))
-        with first.browser() as http:
-            sign_in(http, first.token)
-            before = newest_chunk(http, sweep_id)
-            cookies = http.cookies
-    with serving(home, int(first.url.rpartition(":")[2])) as second:
-        record(second.store, fence, attempt, trial, range(41, 81))
-        attempt = second.store.start_attempt(fence, other.id, "/nowhere/{attempt}")
-        record(second.store, fence, attempt, other, range(1, 41))
-        with second.browser() as http:
-            http.cookies = cookies
-            assert newest_chunk(http, sweep_id) > before
-            assert drawn(http, sweep_id) == stored(second.service, sweep_id)
+        before, cookies = newest_chunk(http, sweep_id), http.cookies
+    with serving(home, int(first.url.rpartition(":")[2])) as second, second.browser() as http:
+        http.cookies = cookies
+        play(second.store, sweep_id)
+        assert newest_chunk(http, sweep_id) > before
+        assert drawn(http, sweep_id) == stored(second.service, sweep_id)
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -2,9 +2,9 @@
 
 import errno
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-import httpx
 import pytest
 from fastapi import FastAPI
 from sqlalchemy.exc import DataError, InterfaceError, OperationalError
@@ -25,7 +25,7 @@ from sweep_service.errors import (
 from sweep_service.schemas import Problem, ProblemError
 
 
-def answer(error: Exception) -> tuple[int, httpx.Headers, Problem]:
+def answer(error: Exception) -> tuple[int, Mapping[str, str], Problem]:
     """Ask an app whose only route raises the error."""
     app = FastAPI()
     problems.install(app)

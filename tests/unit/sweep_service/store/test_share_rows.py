@@ -8,7 +8,7 @@ import pytest
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Attempt, ProbeState, Sweep, SweepState, TrialState
+from sweep_service.sweep.records import Attempt, ProbeState, SweepState, TrialState
 from sweep_service.sweep.shares import Node, Part, Share, is_turn_of
 from tests import stored_sweeps as sweeps
 from tests.waiting import in_threads
@@ -36,12 +36,8 @@ def by_name(shares: list[Share]) -> dict[str, Share]:
     return {share.name: share for share in shares}
 
 
-def started(store: Store, name: str) -> tuple[Sweep, Fence]:
-    return sweeps.start(store, name=name)
-
-
 def test_a_sweep_that_is_refused_waits_and_goes_before_who_holds_more(store: Store) -> None:
-    (_, first), (_, second) = started(store, "first"), started(store, "second")
+    (_, first), (_, second) = sweeps.start(store, name="first"), sweeps.start(store, name="second")
     held = [begun(store, first) for _ in range(2)]
     assert begin(store, second) is None
     shares = by_name(store.wait_in_turn(first, ONE))
@@ -55,7 +51,7 @@ def test_a_sweep_that_is_refused_waits_and_goes_before_who_holds_more(store: Sto
 
 @pytest.mark.both_databases
 def test_what_was_held_counts_and_what_holds_no_lease_does_not(store: Store) -> None:
-    sweep, fence = started(store, "first")
+    sweep, fence = sweeps.start(store, name="first")
     attempt = begun(store, fence)
     store.set_held(fence, attempt, 12.5)
     (share,) = store.wait_in_turn(fence, None)
@@ -64,7 +60,7 @@ def test_what_was_held_counts_and_what_holds_no_lease_does_not(store: Store) -> 
     store.release_lease(fence)
     (waiting,) = store.unclaimed()
     assert (waiting.sweep_id, waiting.done_s) == (sweep.id, 12.5)
-    _, other = started(store, "second")  # it goes before an older one whose trials have run
+    _, other = sweeps.start(store, name="second")  # it goes before an older one whose trials have run
     assert [share.name for share in store.wait_in_turn(other, None)] == ["second"]
 
 
@@ -100,7 +96,7 @@ def test_a_sweep_could_use_no_more_slots_than_max_parallel_and_than_it_has_trial
 
 
 def test_a_paused_sweep_neither_holds_nor_waits_and_asks_from_when_it_goes_on(store: Store) -> None:
-    sweep, fence = started(store, "first")
+    sweep, fence = sweeps.start(store, name="first")
     attempt = begun(store, fence)
     store.set_held(fence, attempt, 30)
     store.finish_attempt(fence, attempt, Ending.PAUSED, None, max_crashes=0)
@@ -119,7 +115,7 @@ def test_a_paused_sweep_neither_holds_nor_waits_and_asks_from_when_it_goes_on(st
 def test_a_runner_is_for_the_sweep_whose_turn_it_is(store: Store) -> None:
     fences = dict[str, Fence]()
     for name, steps, held_s in [("short", 12, 12.0), ("long", 4, 40.0)]:
-        _, fences[name] = started(store, name)
+        _, fences[name] = sweeps.start(store, name=name)
         attempt = begun(store, fences[name])
         train(store, fences[name], attempt, steps, held_s)
         store.finish_attempt(fences[name], attempt, Ending.PAUSED, None, max_crashes=0)
@@ -135,7 +131,7 @@ def test_a_runner_is_for_the_sweep_whose_turn_it_is(store: Store) -> None:
 @pytest.mark.both_databases
 def test_of_sweeps_that_ask_at_once_no_more_begin_than_there_are_slots(store: Store) -> None:
     for _ in range(2):
-        fences = [started(store, f"sweep-{number}")[1] for number in range(6)]
+        fences = [sweeps.start(store, name=f"sweep-{number}")[1] for number in range(6)]
         began = in_threads(6, lambda index, fences=fences: begin(store, fences[index]))
         assert sum(attempt is not None for attempt in began) == 2
         for fence in fences:
@@ -153,7 +149,7 @@ def test_before_the_first_update_trials_take_as_long_as_those_that_have_begun(st
 
 
 def test_a_new_runner_waits_for_nothing_yet(store: Store) -> None:
-    sweep, fence = started(store, "first")
+    sweep, fence = sweeps.start(store, name="first")
     store.wait_in_turn(fence, ONE)
     store.release_lease(fence)
     sweeps.claimed(store)
@@ -163,7 +159,7 @@ def test_a_new_runner_waits_for_nothing_yet(store: Store) -> None:
 
 def test_sweeps_that_lack_a_node_get_a_runner_last(store: Store) -> None:
     for name in ("large", "larger"):
-        _, fence = started(store, name)
+        _, fence = sweeps.start(store, name=name)
         assert store.wait_in_turn(fence, None, slots=0)[-1].lacks_node
         store.release_lease(fence)
         store.claim("test", 3600)
@@ -175,7 +171,7 @@ def test_sweeps_that_lack_a_node_get_a_runner_last(store: Store) -> None:
 
 
 def test_a_sweep_to_be_cancelled_gets_a_runner_first(store: Store) -> None:
-    _, fence = started(store, "old")
+    _, fence = sweeps.start(store, name="old")
     store.wait_in_turn(fence, None, slots=0)
     store.release_lease(fence)
     sweeps.submit(store, name="new")

@@ -1,7 +1,6 @@
 """What every store keeps: sweeps, leases, states, events and reports. Trials and curves are in test_trial_rows.py."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -228,7 +227,6 @@ def test_a_queued_sweep_that_somebody_holds_is_left_to_him_until_he_lets_go(stor
 
 @pytest.mark.both_databases
 def test_of_a_claim_and_a_cancel_at_the_same_moment_one_wins(store: Store) -> None:
-    won = Counter[str]()
     for _ in range(8):
         sweep = sweeps.submit(store)
         acts: list[Callable[[], Any]] = [
@@ -240,15 +238,12 @@ def test_of_a_claim_and_a_cancel_at_the_same_moment_one_wins(store: Store) -> No
         assert (found.epoch, found.desired_state) == (1, DesiredState.CANCEL)
         types = [event.type for event in store.list_events(sweep.id)]
         if claimed is None:
-            won["cancel"] += 1
             assert found.state is SweepState.CANCELLED
             assert "sweep.claimed" not in types
         else:
-            won["claim"] += 1
             assert (claimed.id, found.state) == (sweep.id, SweepState.QUEUED)
             assert "sweep.state_changed" not in types
             store.set_sweep_state(Fence(sweep.id, 1), SweepState.CANCELLED)  # or the next round would claim it
-    assert won.total() == 8
 
 
 def test_what_has_ended_cannot_be_cancelled(store: Store) -> None:
