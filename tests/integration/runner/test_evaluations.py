@@ -132,7 +132,7 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     """Each of four evaluations in another way: its process, its actor or its runner is killed, or its sweep paused."""
-    many = {"names": ["expressions", "arithmetic"], "samples": 60, "longest": 64}  # so that there is time to stop one
+    many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to stop one
     raw = measured_sweep(benchmarks=many, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9]}})
     undisturbed = submit_and_claim(store, raw)
     run_out(settings, store, undisturbed, ray)
