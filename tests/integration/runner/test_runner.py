@@ -25,7 +25,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     space = {"loss.beta1": {"type": "float", "low": 0.1, "high": 1}, "loss.beta2": 0}
     seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}
     search, resources = {"strategy": "tpe", "num_configs": 1}, {"max_parallel": 1}  # one actor, used again
-    training = SMALL_TRAINING | {"steps": 48}  # two seconds, of which a runner learns the pid after one at most
+    training = SMALL_TRAINING | {"steps": 160}  # seconds: a runner learns the pid after one
     raw = small_sweep("both", training=training, space=space, search=search, seeds=seeds, resources=resources)
     fence = submit_and_claim(store, raw)
     above = set[int]()
@@ -57,7 +57,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     for attempt in store.list_attempts(fence.sweep_id):
         assert attempt.events_offset == (Path(attempt.directory) / "events.jsonl").stat().st_size
         assert not is_alive(attempt.host, attempt.pid, attempt.pid_started_at)
-    assert [curve.steps for curve in store.curves(fence.sweep_id, ["loss"])] == [list(range(1, 49))] * 4
+    assert [curve.steps for curve in store.curves(fence.sweep_id, ["loss"])] == [list(range(1, 161))] * 4
     assert {path.name for path in (settings.storage / fence.sweep_id).iterdir()} == {
         "runner.log",
         *(trial.id for trial in trials),
