@@ -66,6 +66,7 @@ def training(store: Store, sweep_id: str) -> bool:
     return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.id in its_own)
 
 
+@pytest.mark.usefixtures("forked_trainers")
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
     seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}
@@ -84,7 +85,7 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         kill_and_wait(settings, store, sweep.id, ["raylet/raylet"], "sweep.delayed")
         one_of(settings.home, "sweep_service", "api").kill()
         wait_until("a trial trains", lambda: training(store, sweep.id))
-        everything = processes_of(settings.home)
+        everything = [*processes_of(settings.home), *trainers(store, sweep.id)]
         serve.kill()
         serve.wait()
         wait_until("nothing survives serve", lambda: not any(alive(process) for process in everything))
@@ -93,6 +94,19 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         wait_until("the sweep has ended", lambda: store.get_sweep(sweep.id).state.is_over)
     check(store, store.get_sweep(sweep.id))
     store.close()
+
+
+def trainers(store: Store, sweep_id: str) -> list[psutil.Process]:
+    """Return the trainers that run, which as forks have another environment than the stack's."""
+    found = list[psutil.Process]()
+
+    def are_known() -> bool:
+        pids = [attempt.pid for attempt in store.list_attempts(sweep_id, running_only=True)]
+        found[:] = [psutil.Process(pid) for pid in pids if pid is not None and psutil.pid_exists(pid)]
+        return bool(found)
+
+    wait_until("the runner knows its trainers", are_known)
+    return found
 
 
 def alive(process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""Processes of the tests without the imports of torch and TRL, which take most of a small training's time."""
+"""Processes of the tests without their imports of torch, TRL and Ray, which take most of a small sweep's time."""
 
 import os
 import socket
@@ -13,13 +13,13 @@ from typing import Final
 from trainers.process.environment import ENVIRONMENT
 
 _HERE = Path(__file__).parent
-FORKS_TRAINERS: Final = "sweep_service.runner.preloaded"
-"""The module that a Ray actor starts to have trainers forked from it."""
+_FORKED: Final = ("sweep_service.runner", "sweep_service.runner.preloaded", "trainers")
+"""A sweep's runner, that from which a Ray actor has trainers forked, and a trainer that it starts alone."""
 
 
 @contextmanager
 def fork_server() -> Iterator[dict[str, str]]:
-    """Run the server; yield the variables with which a Ray head has its actors' trainers forked from it."""
+    """Run the server; yield the variables with which runners, and trainers of a Ray head's actors, are forked from it."""
     with tempfile.TemporaryDirectory(prefix="sweeps-forks-") as folder:
         path = Path(folder, "socket")
         listener = socket.create_server(str(path), family=socket.AF_UNIX)  # requests wait until the imports are done
@@ -28,7 +28,7 @@ def fork_server() -> Iterator[dict[str, str]]:
         here = {"cwd": _HERE.parents[1], "stdin": subprocess.PIPE, "pass_fds": [listener.fileno()]}
         with listener, subprocess.Popen(command, env=environment, **here) as server:
             paths = os.pathsep.join([str(_HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-            yield {"TESTS_FORK_SERVER": str(path), "TESTS_FORKED": FORKS_TRAINERS, "PYTHONPATH": paths}
+            yield {"TESTS_FORK_SERVER": str(path), "TESTS_FORKED": " ".join(_FORKED), "PYTHONPATH": paths}
             assert server.stdin is not None
             server.stdin.close()
 

@@ -1,11 +1,14 @@
-"""Imports torch and TRL once for a test session, and forks processes that would each import them.
+"""Imports torch and TRL once for a test session, Ray when a runner asks, and forks what would each import them.
 
 `python -m tests.fork_server.server FD`, with a listening socket. A fork runs a module as `python -m` does, with the
 environment, folder, search path, files and umask of the interpreter that stands for it (`sitecustomize.py`). It is
 killed when that one ends; all are when the lifeline on standard input ends.
 """
 
+import atexit
+import fcntl
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -13,21 +16,26 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 import warnings
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from sweep_service.processes.child_processes import die_with_parent
+from sweep_service.runner import __main__ as runner
 from sweep_service.runner import preloaded
+
+MOST_FILES: Final = 64
+ABOVE_ALL: Final = 200
+"""A file number that no process of ours gets to."""
 
 
 def main() -> None:
     """Serve until the lifeline ends."""
     listener = socket.socket(fileno=int(sys.argv[1]))
     preloaded._preload()
-    gc.collect()
-    gc.freeze()
+    freeze()
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     running = dict[socket.socket, tuple[int, int]]()
     """Pid and handle of each fork, by the connection to the interpreter that stands for it."""
@@ -51,6 +59,20 @@ def main() -> None:
             answer(connection, pid)
 
 
+def preload_runner(environment: dict[str, str]) -> None:
+    """Import what a runner imports after its start, under the variables of Ray that the first one has and sets."""
+    ours = {name: value for name, value in environment.items() if name.startswith("RAY_")}
+    os.environ.update(ours | runner._RAY_SETTINGS)
+    importlib.import_module("sweep_service.runner.driver")
+    freeze()
+
+
+def freeze() -> None:
+    """Have collections in a fork not touch, and thereby copy, what is shared."""
+    gc.collect()
+    gc.freeze()
+
+
 def answer(connection: socket.socket, number: int) -> None:
     """Tell a number to the interpreter that stands for a fork."""
     with suppress(OSError):
@@ -59,17 +81,21 @@ def answer(connection: socket.socket, number: int) -> None:
 
 def fork(connection: socket.socket, sockets: list[socket.socket], handles: list[int]) -> int:
     """Fork the process that a connection asks for; return its pid."""
-    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    _, files, _, _ = socket.recv_fds(connection, 1, MOST_FILES)
     request = json.loads(connection.makefile().readline())
+    if request["arguments"][0] == "sweep_service.runner" and "ray" not in sys.modules:
+        preload_runner(request["environment"])
     pid = os.fork()
     if pid == 0:
-        for place, file in enumerate(files):
-            os.dup2(file, place)
+        above = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, ABOVE_ALL) for file in files]
         for one in (connection, *sockets):
             one.close()
         for number in (*files, *handles):
             with suppress(OSError):
                 os.close(number)
+        for number, file in zip(request["files"], above, strict=True):
+            os.dup2(file, number)
+            os.close(file)
         be(request)
     for file in files:
         os.close(file)
@@ -95,6 +121,8 @@ def be(request: dict[str, Any]) -> None:
     except BaseException:  # noqa: BLE001 (nothing may get out of the fork into the server's code)
         traceback.print_exc()
     finally:
+        threading._shutdown()
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

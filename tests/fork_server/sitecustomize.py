@@ -13,14 +13,20 @@ if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2] in _FORKED:
     import json
     import signal
     import socket
+    from contextlib import suppress
 
     umask = os.umask(0)
     os.umask(umask)
-    request = {"arguments": sys.orig_argv[2:], "environment": dict(os.environ), "path": sys.path, "umask": umask}
+    files = []
+    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+        with suppress(OSError):  # of the folder that has just been read
+            files += [number] * os.get_inheritable(number)
+    request = {"arguments": sys.orig_argv[2:], "environment": dict(os.environ), "path": sys.path}
+    request |= {"directory": os.getcwd(), "files": files, "umask": umask}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ["TESTS_FORK_SERVER"])
-        socket.send_fds(connection, [b"!"], [0, 1, 2])
-        connection.sendall(json.dumps(request | {"directory": os.getcwd()}).encode() + b"\n")
+        socket.send_fds(connection, [b"!"], files)
+        connection.sendall(json.dumps(request).encode() + b"\n")
         answers = connection.makefile()
         pid = int(answers.readline() or 0)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -29,4 +29,4 @@ def store(settings: Settings) -> Iterator[Store]:
 def ray(tmp_path_factory: pytest.TempPathFactory, forks: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     """The variables with which runners reach a Ray of 2 CPUs and 8 logical GPUs."""
     with ray_head(tmp_path_factory.mktemp("r"), cpus=2, gpus=8, **forks) as environment:
-        yield environment
+        yield environment | forks

@@ -19,6 +19,9 @@ import json, os, signal, sys, time
 print(json.dumps([sys.argv[1:], sys.stdin.read(), os.getcwd(), os.environ.get("MINE"), os.umask(0), os.getpid(),
                   "torch" in sys.modules]), flush=True)
 how = sys.argv[1]
+if how == "file":
+    os.write(int(sys.argv[2]), b"written")
+    how = 0
 if how == "signal":
     os.kill(os.getpid(), signal.SIGSEGV)
 if how == "wait":
@@ -45,6 +48,15 @@ def test_it_sees_and_ends_as_if_started(environment: dict[str, str], tmp_path: P
     *seen, _, has_torch = json.loads(ran.stdout)
     assert seen == [[how], "read", str(tmp_path), "here", 0o027]
     assert has_torch  # else nothing would be saved
+
+
+def test_it_has_the_files_that_were_passed_on(environment: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "shows_itself", "file", str(writing)]
+    subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, pass_fds=[writing], check=True)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read() == b"written"  # and its end: nobody else holds the other one
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

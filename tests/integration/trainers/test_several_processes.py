@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,11 +119,12 @@ RESOURCES = {"cpus": 2, "processes": 2}
 TRAINING = SMALL_TRAINING | {"device_batch": 4}
 
 
-def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(
-    tmp_path: Path, ray: Mapping[str, str]
-) -> None:
+def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    with contextlib.closing(open_store(settings.database_url)) as store:
+    with (
+        contextlib.closing(open_store(settings.database_url)) as store,
+        ray_head(tmp_path, cpus=2, gpus=0) as ray,  # nothing of it is forked
+    ):
         space = {"loss.beta1": 0, "loss.beta2": 0}
         fence = submit_and_claim(store, small_sweep("two", training=TRAINING, space=space, resources=RESOURCES))
         with runner(settings, fence, ray) as process:
