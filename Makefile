@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 # Nothing is downloaded or reported while the demo or the tests run.
 QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 \
   HF_DATASETS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
+# A user's wish for no bytecode would have hundreds of processes compile the same modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Two workers suit two cores; three do if each waits half of its time for processes that it has started. The tests of a
 # file share fixtures and run on one worker; files begin in their order, the longest first.

@@ -14,12 +14,12 @@ from trainers.process.environment import ENVIRONMENT
 
 _HERE = Path(__file__).parent
 _FORKED: Final = ("sweep_service.runner", "sweep_service.runner.preloaded", "trainers")
-"""A sweep's runner, that from which a Ray actor has trainers forked, and a trainer that it starts alone."""
+"""A sweep's runner, that from which a Ray actor has its trainers forked, and each process of a trainer of several."""
 
 
 @contextmanager
 def fork_server() -> Iterator[dict[str, str]]:
-    """Run the server; yield the variables with which runners, and trainers of a Ray head's actors, are forked from it."""
+    """Run the server; yield the variables with which the processes of sweeps are forked from it."""
     with tempfile.TemporaryDirectory(prefix="sweeps-forks-") as folder:
         path = Path(folder, "socket")
         listener = socket.create_server(str(path), family=socket.AF_UNIX)  # requests wait until the imports are done

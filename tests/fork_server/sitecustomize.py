@@ -9,7 +9,10 @@ import sys
 
 _FORKED = os.environ.get("TESTS_FORKED", "").split() if os.environ.get("OMP_NUM_THREADS") == "1" else []
 
-if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2] in _FORKED:
+_WORDS = sys.orig_argv
+_LAUNCHES = "--processes" in _WORDS and _WORDS[-_WORDS[::-1].index("--processes")] != "1"  # imports nothing itself
+
+if _WORDS[1:2] == ["-m"] and _WORDS[2] in _FORKED and not _LAUNCHES:
     import json
     import signal
     import socket
@@ -21,7 +24,7 @@ if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2] in _FORKED:
     for number in sorted(map(int, os.listdir("/proc/self/fd"))):
         with suppress(OSError):  # of the folder that has just been read
             files += [number] * os.get_inheritable(number)
-    request = {"arguments": sys.orig_argv[2:], "environment": dict(os.environ), "path": sys.path}
+    request = {"arguments": _WORDS[2:], "environment": dict(os.environ), "path": sys.path}
     request |= {"directory": os.getcwd(), "files": files, "umask": umask}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ["TESTS_FORK_SERVER"])

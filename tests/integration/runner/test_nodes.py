@@ -51,7 +51,7 @@ def curves(store: Store, fence: Fence) -> list[tuple[int, str, list[int], list[f
 def test_a_node_is_lost_none_is_there_for_a_while_and_another_joins(
     settings: Settings, store: Store, forks: Mapping[str, str], tmp_path: Path
 ) -> None:
-    training = SMALL_TRAINING | {"steps": 800, "checkpoint_every_rollouts": 4}
+    training = SMALL_TRAINING | {"steps": 400, "checkpoint_every_rollouts": 4}
     raw = small_sweep("nodes", training=training, resources={"cpus": 1})
     with ray_head(tmp_path, 0, 0, **forks) as ray, node(tmp_path, ray | forks) as first:
         undisturbed = submit_and_claim(store, raw)

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import yaml
 
 from sweep_service.runner.trainer_launch import Running, Spawned
-from sweep_service.runner.trainer_process import Job, Trainer
+from sweep_service.runner.trainer_process import Job, Start, Trainer
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.endings import Ending, TrialState
@@ -27,6 +28,9 @@ from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig, with_params
 
 pytestmark = pytest.mark.long
+
+Trained = tuple[Trainer, list[psutil.Process]]
+Trains = Callable[[Job], AbstractContextManager[Trained]]
 
 TWO = TrainingConfig.model_validate(with_params(SMALL, {"device_batch": 8, "model.warm_start_steps": 20}))
 
@@ -50,13 +54,19 @@ def job(folder: Path, cache: Path, **changes: Any) -> Job:
     )
 
 
-@contextmanager
-def trained(job: Job) -> Iterator[tuple[Trainer, list[psutil.Process]]]:
-    """A trainer whose updates have begun, and its two processes."""
+@pytest.fixture
+def trained(forks: Mapping[str, str]) -> Trains:
+    """Trains a job in two processes that are forked, below a real one."""
 
     def start(arguments: Any, directory: Path) -> Running:
-        return Spawned(arguments, directory, os.environ, job.processes)
+        return Spawned(arguments, directory, os.environ | forks, 2)
 
+    return partial(begun, start)
+
+
+@contextmanager
+def begun(start: Start, job: Job) -> Iterator[Trained]:
+    """A trainer whose updates have begun, and its two processes."""
     trainer = Trainer(job, start)
     try:
         wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0))
@@ -72,7 +82,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
-def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(cache: Path, tmp_path: Path) -> None:
+def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(trained: Trains, cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         ranks[1].kill()
         assert trainer.wait(PATIENT_S)
@@ -82,7 +92,7 @@ def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(cache: Path, tm
         assert not run_so_far(tmp_path).of("failed")
 
 
-def test_the_recorded_process_ends_all(cache: Path, tmp_path: Path) -> None:
+def test_the_recorded_process_ends_all(trained: Trains, cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         assert trainer.pid is not None
         os.kill(trainer.pid, signal.SIGKILL)
@@ -91,7 +101,7 @@ def test_the_recorded_process_ends_all(cache: Path, tmp_path: Path) -> None:
         assert trainer.end.ending is Ending.KILLED
 
 
-def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
+def test_sigterm_saves_once_for_all(trained: Trains, cache: Path, tmp_path: Path) -> None:
     with trained(job(tmp_path, cache, steps=96000)) as (trainer, ranks):
         assert trainer.pid is not None
         os.kill(trainer.pid, signal.SIGTERM)
@@ -103,7 +113,7 @@ def test_sigterm_saves_once_for_all(cache: Path, tmp_path: Path) -> None:
         assert Path(record.of("checkpoint")[-1]["path"], "model.safetensors").exists()
 
 
-def test_the_model_that_runs_start_from_is_evaluated_once_for_all_of_them(tmp_path: Path) -> None:
+def test_the_model_that_runs_start_from_is_evaluated_once_for_all_of_them(trained: Trains, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with trained(job(tmp_path / "first", cache, steps=96000)):
         evaluated = run_so_far(tmp_path / "first").of("evaluation")[0]["metrics"]
