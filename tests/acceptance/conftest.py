@@ -19,7 +19,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 @pytest.fixture
-def forked_trainers(forks: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_sweeps(forks: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have runners and trainers of what the test starts forked, where their own start is not what it tests."""
     for name, value in forks.items():
         monkeypatch.setenv(name, value)

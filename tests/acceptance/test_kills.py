@@ -66,7 +66,7 @@ def training(store: Store, sweep_id: str) -> bool:
     return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.id in its_own)
 
 
-@pytest.mark.usefixtures("forked_trainers")
+@pytest.mark.usefixtures("forked_sweeps")
 def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
     seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}

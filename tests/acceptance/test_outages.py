@@ -84,7 +84,7 @@ def shown(server: httpx.Client) -> dict[str, list[tuple[int, float]]]:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("forked_trainers")
+@pytest.mark.usefixtures("forked_sweeps")
 def test_a_sweep_ends_without_mlflow_which_has_everything_once_it_comes(tmp_path: Path) -> None:
     port = unused_port()
     with installed(disk=False) as installation:

@@ -90,7 +90,7 @@ def spec(name: str) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.usefixtures("forked_trainers")
+@pytest.mark.usefixtures("forked_sweeps")
 def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
     for name in ("qwen2-tiny", "llama-tiny"):
         folder = save_random_model(SIZES[name], tmp_path / name, likely="123", end_share=0.4)

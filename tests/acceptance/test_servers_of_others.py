@@ -62,7 +62,7 @@ def mlflow_with_passwords(home: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     "way", [pytest.param("variables", marks=pytest.mark.hunt), pytest.param("url", marks=pytest.mark.long)]
 )
-@pytest.mark.usefixtures("forked_trainers")
+@pytest.mark.usefixtures("forked_sweeps")
 def test_serve_uses_the_servers_that_were_there(settings: Settings, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if not AVAILABLE:
         pytest.skip("NO POSTGRESQL IS INSTALLED HERE: a database that was there before was not tested")

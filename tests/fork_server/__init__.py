@@ -14,7 +14,7 @@ from trainers.process.environment import ENVIRONMENT
 
 _HERE = Path(__file__).parent
 _FORKED: Final = ("sweep_service.runner", "sweep_service.runner.preloaded", "trainers")
-"""A sweep's runner, that from which a Ray actor has its trainers forked, and each process of a trainer of several."""
+"""A sweep's runner, what an actor forks its trainers from, and a trainer that it starts alone or as one of several."""
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -54,7 +55,7 @@ def main() -> None:
                 os.close(handle)
         if listener in ready:
             connection, _ = listener.accept()
-            pid = fork(connection, [listener, *running], handles)
+            pid = fork(connection, listener, running)
             running[connection] = pid, os.pidfd_open(pid)
             answer(connection, pid)
 
@@ -79,7 +80,7 @@ def answer(connection: socket.socket, number: int) -> None:
         connection.sendall(f"{number}\n".encode())
 
 
-def fork(connection: socket.socket, sockets: list[socket.socket], handles: list[int]) -> int:
+def fork(connection: socket.socket, listener: socket.socket, running: Mapping[socket.socket, tuple[int, int]]) -> int:
     """Fork the process that a connection asks for; return its pid."""
     _, files, _, _ = socket.recv_fds(connection, 1, MOST_FILES)
     request = json.loads(connection.makefile().readline())
@@ -87,25 +88,21 @@ def fork(connection: socket.socket, sockets: list[socket.socket], handles: list[
         preload_runner(request["environment"])
     pid = os.fork()
     if pid == 0:
-        above = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, ABOVE_ALL) for file in files]
-        for one in (connection, *sockets):
+        for one in (connection, listener, *running):
             one.close()
-        for number in (*files, *handles):
-            with suppress(OSError):
-                os.close(number)
-        for number, file in zip(request["files"], above, strict=True):
-            os.dup2(file, number)
-            os.close(file)
-        be(request)
+        for _, handle in running.values():
+            os.close(handle)
+        be(request, files)
     for file in files:
         os.close(file)
     return pid
 
 
-def be(request: dict[str, Any]) -> None:
+def be(request: dict[str, Any], files: list[int]) -> None:
     """Be the process that was asked for. Does not return."""
     code = 1
     try:
+        number_files(files, request["files"])
         die_with_parent()
         os.setsid()
         os.umask(request["umask"])
@@ -121,11 +118,23 @@ def be(request: dict[str, Any]) -> None:
     except BaseException:  # noqa: BLE001 (nothing may get out of the fork into the server's code)
         traceback.print_exc()
     finally:
-        threading._shutdown()
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:  # what an interpreter does at its end
+            threading._shutdown()
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def number_files(files: list[int], numbers: list[int]) -> None:
+    """Give open files the numbers that they had where they came from, whichever they have here."""
+    above = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, ABOVE_ALL) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(above, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
 
 
 if __name__ == "__main__":

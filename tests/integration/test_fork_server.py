@@ -15,9 +15,10 @@ from tests.fork_server import forked
 from tests.waiting import PATIENT_S, wait_until
 
 MODULE = """
-import json, os, signal, sys, time
+import atexit, json, os, signal, sys, time
 print(json.dumps([sys.argv[1:], sys.stdin.read(), os.getcwd(), os.environ.get("MINE"), os.umask(0), os.getpid(),
                   "torch" in sys.modules]), flush=True)
+atexit.register(print, "ended")
 how = sys.argv[1]
 if how == "file":
     os.write(int(sys.argv[2]), b"written")
@@ -45,9 +46,11 @@ def test_it_sees_and_ends_as_if_started(environment: dict[str, str], tmp_path: P
         command, env=environment, cwd=tmp_path, input="read", capture_output=True, text=True, umask=0o027, check=False
     )
     assert ran.returncode == code, ran.stderr
-    *seen, _, has_torch = json.loads(ran.stdout)
+    said, *at_its_end = ran.stdout.splitlines()
+    *seen, _, has_torch = json.loads(said)
     assert seen == [[how], "read", str(tmp_path), "here", 0o027]
     assert has_torch  # else nothing would be saved
+    assert at_its_end == ["ended"] * (how != "signal")
 
 
 def test_it_has_the_files_that_were_passed_on(environment: dict[str, str]) -> None:
