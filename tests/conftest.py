@@ -1,5 +1,6 @@
 """What every test stands on: no downloads, no usage reports, a data folder of its own, one thread of torch."""
 
+import gc
 import ipaddress
 import os
 import shutil
@@ -40,6 +41,13 @@ def pytest_sessionstart() -> None:
     """Give the whole run one data folder of its own, and refuse connections to other machines."""
     os.environ["SWEEPS_HOME"] = tempfile.mkdtemp(prefix="sweeps-test-")
     sys.addaudithook(_stay_on_this_machine)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what was imported to no garbage collector, which Accelerate runs after each of hundreds of trainings."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:

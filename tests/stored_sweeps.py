@@ -22,7 +22,7 @@ SPEC = {
 }
 
 
-NODES = [{"CPU": 1000.0, "GPU": 1000.0}]
+NODES = [{"CPU": 64.0, "GPU": 64.0}]
 """Ray's nodes, large enough for every sweep of the tests."""
 
 

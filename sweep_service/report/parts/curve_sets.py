@@ -1,6 +1,5 @@
 """Curves for the report, a point for each rollout: means over seeds, and seeds' curves thinned so that peaks stay."""
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -110,7 +109,8 @@ def _share(curves: int, least: int) -> int:
 
 def by_rollout(series: Series, updates: int, key: str) -> Series:
     """Sum or average over each rollout's updates, because ratios drift from 1 within a rollout and then start anew."""
-    starts = np.flatnonzero(np.diff((series.steps - 1) // updates, prepend=-1))
+    rollouts = (series.steps - 1) // updates
+    starts = np.append(0, 1 + np.flatnonzero(rollouts[1:] != rollouts[:-1]))
     present = ~np.isnan(series.values)
     sums = np.add.reduceat(np.where(present, series.values, 0.0), starts)
     counts = np.add.reduceat(present.astype(np.int64), starts)
@@ -133,7 +133,7 @@ def _config_curve(curve: _CurveId, runs: Sequence[_SeedRun], points: tuple[int, 
     band = band and not np.isnan(low).all()
     return ReportCurve(
         config_id=config_id,
-        steps=[int(step) for step in steps],
+        steps=steps.astype(int).tolist(),
         mean=_rounded(mean),
         low=_rounded(low) if band else [],
         high=_rounded(high) if band else [],
@@ -147,15 +147,15 @@ def _mean(curves: Sequence[Series]) -> tuple[Values, Values, Values]:
     table_TS = np.full((len(curves), len(all_steps)), np.nan)
     for row, curve in zip(table_TS, curves, strict=True):
         row[np.searchsorted(all_steps, curve.steps)] = curve.values
-    n_S = (~np.isnan(table_TS)).sum(axis=0)
+    present_TS = ~np.isnan(table_TS)
+    n_S = present_TS.sum(axis=0)
     common_S = 2 * n_S >= len(curves)
-    table_TS, n_S, steps = table_TS[:, common_S], n_S[common_S], all_steps[common_S].astype(float)
-    mean = np.nanmean(table_TS, axis=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a single value has no spread
-        sd = np.nanstd(table_TS, axis=0, ddof=1)
+    table_TS, present_TS, n_S, steps = (part[..., common_S] for part in (table_TS, present_TS, n_S, all_steps))
+    mean = np.where(present_TS, table_TS, 0).sum(axis=0) / n_S
+    squares = np.where(present_TS, table_TS - mean, 0) ** 2
+    sd = np.sqrt(squares.sum(axis=0) / np.where(n_S > 1, n_S - 1, np.nan))  # a single value has no spread
     critical = np.array([student_critical(n - 1) if n >= MIN_SEEDS else np.nan for n in range(len(curves) + 1)])[n_S]
-    return steps, mean, critical * sd / np.sqrt(n_S)
+    return steps.astype(float), mean, critical * sd / np.sqrt(n_S)
 
 
 def _averaged(
@@ -176,7 +176,7 @@ def _seed_curve(trial: Trial, series: Series, points: int) -> SeedCurve:
         trial_id=trial.id,
         seed=trial.seed,
         stage=trial.stage,
-        steps=[int(step) for step in series.steps[places]],
+        steps=series.steps[places].tolist(),
         values=_rounded(series.values[places]),
     )
 
@@ -194,4 +194,4 @@ def _extremes(values: Values, points: int) -> list[int]:
 
 
 def _rounded(values: Values) -> list[float | None]:
-    return [None if np.isnan(value) else float(f"{value:.{_DIGITS}g}") for value in values]
+    return [None if value != value else float(f"{value:.{_DIGITS}g}") for value in values.tolist()]

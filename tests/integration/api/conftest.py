@@ -58,7 +58,12 @@ class Served:
 
     def browser(self) -> httpx.Client:
         """Return a browser that has no cookie, and shows pages of this server."""
-        return httpx.Client(base_url=self.url, headers={"Origin": self.url}, timeout=PATIENT_S, trust_env=False)
+        return http_client(self.url, {"Origin": self.url})
+
+
+def http_client(url: str, headers: dict[str, str]) -> httpx.Client:
+    """Return a client that loads no certificates, which takes longer than most tests."""
+    return httpx.Client(base_url=url, headers=headers, timeout=PATIENT_S, trust_env=False, verify=False)
 
 
 @contextmanager
@@ -75,12 +80,11 @@ def serving(home: Path, port: int = 0, **changes: str) -> Generator[Served]:
     app.openapi_schema = _described.get("by an app before")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=PATIENT_S, trust_env=False) as http:
+    with http_client(url, {"Authorization": f"Bearer {token}"}) as http:
         yield Served(url, token, service, http)
-        server.stop()
-        thread.join(PATIENT_S)
-        assert not thread.is_alive(), "the server did not stop"
+    server.stop()
+    thread.join(PATIENT_S)
+    assert not thread.is_alive(), "the server did not stop"
     _described["by an app before"] = app.openapi_schema
     store.close()
 

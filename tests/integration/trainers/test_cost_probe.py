@@ -18,11 +18,6 @@ from trainers.cost.cost_probe import measure_cost
 from trainers.process.events import EventWriter, read_events
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def probe(config: TrainingConfig, output: Path, cache: Path) -> tuple[CostFigures, list[dict[str, Any]]]:
     with EventWriter(output / "events.jsonl") as events:
         assert measure_cost(config, output, events, cache=cache, stopping=lambda: False) == "SUCCEEDED"

@@ -27,11 +27,6 @@ LORA = {"model__lora": {"rank": 4, "alpha": 8}, "optimizer__learning_rate": 5e-3
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def full(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that keeps the best model, and of its last step the model alone."""
     return train_as_a_trial(small_config(**SAMPLES, keep_best=True), tmp_path_factory.mktemp("full"), cache)

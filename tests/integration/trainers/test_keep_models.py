@@ -21,11 +21,6 @@ KEPT = (3, 8, 12)
 """In the middle of a rollout (of 4 updates), with a checkpoint, and between two; the run has 16 updates."""
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def trained(
     output: Path,
     cache: Path,

@@ -53,11 +53,6 @@ def _as_before() -> Generator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def trained(params: Mapping[str, Any], output: Path, cache: Path) -> Path:
     """Train as a trial does, and return the checkpoint of the last step."""
     with EventWriter(output / "events.jsonl") as events:

@@ -35,11 +35,6 @@ Trains = Callable[[Job], AbstractContextManager[Trained]]
 TWO = TrainingConfig.model_validate(with_params(SMALL, {"device_batch": 8, "model.warm_start_steps": 20}))
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def job(folder: Path, cache: Path, **changes: Any) -> Job:
     return Job(
         trial_id="t",

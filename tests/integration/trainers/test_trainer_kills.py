@@ -51,11 +51,6 @@ def run_until_done(
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def straight(cache: Path, forks: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     found, codes = run_until_done(tmp_path_factory.mktemp("straight") / "a", cache, [None], forks)
     assert codes == [0]

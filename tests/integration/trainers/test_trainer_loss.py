@@ -35,11 +35,6 @@ class InfiniteLossTrainer(PolicyTrainer):
         return loss
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def made(cache: Path, tmp_path: Path) -> Iterator[Callable[[type[PolicyTrainer]], PolicyTrainer]]:
     """Makes a trainer of a class."""

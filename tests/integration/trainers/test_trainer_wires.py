@@ -48,11 +48,6 @@ def tiny_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return catalog(tmp_path_factory.mktemp("catalog"))
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 class Watched:
     """Calls of Transformers' `generate`: their settings, prompts and completions."""
 

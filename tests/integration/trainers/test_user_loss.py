@@ -67,8 +67,8 @@ def test_the_documented_sweep_passes_every_check(package: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_policy_trains_on_the_documented_loss_and_its_code_is_recorded(tmp_path: Path) -> None:
-    trained = {alpha: run(small(alpha=alpha), tmp_path / str(alpha), tmp_path / "cache") for alpha in (0.0, 1.0)}
+def test_a_policy_trains_on_the_documented_loss_and_its_code_is_recorded(cache: Path, tmp_path: Path) -> None:
+    trained = {alpha: run(small(alpha=alpha), tmp_path / str(alpha), cache) for alpha in (0.0, 1.0)}
     assert {one.outcome for one in trained.values()} == {"SUCCEEDED"}
     started = trained[0.0].of("started")[0]
     assert started["config"]["loss"]["alpha"] == 0

@@ -16,10 +16,11 @@ def phases(output: Path) -> list[str]:
     return [event["phase"] for event in read_events(path) if event["type"] == "progress"] if path.exists() else []
 
 
-def test_a_run_that_waits_for_the_initial_evaluation_of_another_one_says_so(tmp_path: Path) -> None:
-    config, cache = small_config(steps=8), tmp_path / "cache"
+def test_a_run_that_waits_for_the_initial_evaluation_of_another_one_says_so(cache: Path, tmp_path: Path) -> None:
+    config = small_config(steps=8, evaluation__samples_per_problem=3)  # as no other test has it
+    before = set(cache.glob("evaluations/*.json"))
     first = run(config, tmp_path / "first", cache)
-    (stored,) = (cache / "evaluations").glob("*.json")
+    (stored,) = set(cache.glob("evaluations/*.json")) - before
     stored.unlink()
     with ThreadPoolExecutor() as pool:
         with locked(stored.with_suffix(".lock")):  # as a process that evaluates the same
