@@ -46,22 +46,25 @@ def test_one_that_waits_for_ever_is_ended(program: str, tmp_path: Path, children
     assert "set retries.hung_after_minutes higher" in watch.message
 
 
-@pytest.mark.parametrize("program", [BUSY, BELOW, WRITES])
-def test_one_that_works_is_left_alone_until_it_is_stopped(program: str, tmp_path: Path, children: list[Child]) -> None:
-    program = program.replace("{events!r}", repr(str(tmp_path / "events.jsonl")))
-    trainer, child = trainer_of(program, tmp_path, children)
-    watch = HangWatch(trainer, tmp_path, PATIENCE_S)
-    for _ in range(2):  # each begins later, so that the first one's patience would have ended as often
+def test_those_that_work_are_left_alone_until_they_are_stopped(tmp_path: Path, children: list[Child]) -> None:
+    writes = WRITES.replace("{events!r}", repr(str(tmp_path / "events.jsonl")))
+    folders = [(BUSY, tmp_path / "busy"), (BELOW, tmp_path / "below"), (writes, tmp_path)]
+    working = [(*trainer_of(program, folder, children), folder) for program, folder in folders]
+    watches = [HangWatch(trainer, folder, PATIENCE_S) for trainer, _, folder in working]
+    for _ in range(2):  # each begins later, so that the patience of the first ones would have ended as often
         other, other_child = trainer_of(SLEEPS, tmp_path / "other", children)
         HangWatch(other, tmp_path / "other", PATIENCE_S)
         wait_until("the patience has ended", lambda ended=other_child: ended.exit_code is not None)
-    assert not watch.hung
-    assert child.exit_code is None
-    assert child.pid is not None
-    os.killpg(child.pid, signal.SIGSTOP)
-    wait_until("it has ended", lambda: child.exit_code is not None)
-    assert watch.hung
-    assert child.exit_code == -signal.SIGKILL  # a stopped process does not hear SIGTERM
+    assert [(watch.hung, child.exit_code) for watch, (_, child, _) in zip(watches, working, strict=True)] == [
+        (False, None)
+    ] * 3
+    for _, child, _ in working:
+        assert child.pid is not None
+        os.killpg(child.pid, signal.SIGSTOP)
+    for watch, (_, child, _) in zip(watches, working, strict=True):
+        wait_until("it has ended", lambda ended=child: ended.exit_code is not None)
+        assert watch.hung
+        assert child.exit_code == -signal.SIGKILL  # a stopped process does not hear SIGTERM
 
 
 def test_one_that_is_not_there_yet_is_ended_as_soon_as_it_is(tmp_path: Path, children: list[Child]) -> None:

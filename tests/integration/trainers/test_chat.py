@@ -106,6 +106,9 @@ def spec(**task: Any) -> dict[str, Any]:
     }
 
 
+pytestmark = pytest.mark.usefixtures("_forked_previews")
+
+
 def plan(tmp_path: Path, cache: Path, raw: dict[str, Any]) -> SweepPlan:
     settings = Settings.model_validate({"home": tmp_path, "cache": cache})
     store = open_store(settings.database_url)

@@ -1,5 +1,6 @@
 """A plan reads data with rewards of packages, whatever their code does."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Reading(Plain):
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _installed(_forked_previews: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site"
     info = site / "odd_rewards-1.dist-info"
     info.mkdir(parents=True)
@@ -57,7 +58,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = "\n".join(f"{name.lower()} = odd_rewards:{name}" for name in names)
     (info / "entry_points.txt").write_text(f"[sweeps.rewards]\n{entries}\n")
     monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ['PYTHONPATH']}{os.pathsep}{site}")
 
 
 def plan(store: Store, home: Path, **task: Any) -> SweepPlan:
