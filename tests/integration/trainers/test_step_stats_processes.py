@@ -1,15 +1,16 @@
 """Two processes that each see a part of a step get the metrics that one process gets of all of it."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.fork_server import forked
 from tests.integration.trainers.step_stats_process import LEARNING_RATE, SHARES, groups, step
 from tests.unit.trainers.record.step_batches import rows_of
 from tests.waiting import PATIENT_S
@@ -26,15 +27,15 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def results(forks: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of the processes says."""
     folder, size = tmp_path_factory.mktemp("processes"), len(SHARES)
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(size)}
-    command = [sys.executable, "-m", "tests.integration.trainers.step_stats_process", str(folder)]
+    module = "tests.integration.trainers.step_stats_process"
     processes = [
         subprocess.Popen(
-            command,
-            env={**os.environ, **address, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            [sys.executable, "-m", module, str(folder)],
+            env={**forked(forks, module), **address, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,
         )
