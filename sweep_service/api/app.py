@@ -2,13 +2,20 @@
 
 from fastapi import FastAPI, Request
 
-from sweep_service.api import benchmark_routes, catalog_routes, log_routes, page_routes, problems, verb_routes
+from sweep_service.api import (
+    benchmark_routes,
+    catalog_routes,
+    log_routes,
+    page_routes,
+    problems,
+    sweep_routes,
+    verb_routes,
+)
 from sweep_service.api.description import describe
 from sweep_service.api.event_stream import Streams
 from sweep_service.api.guard import PROBES, Guard, known_hosts
 from sweep_service.api.methods import HeadAsGet
 from sweep_service.api.problems import Refusal, documented
-from sweep_service.api.sweep_routes import router
 from sweep_service.errors import NotReady
 from sweep_service.service import SweepService
 
@@ -35,11 +42,8 @@ def create_app(service: SweepService, token: str) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
-    app.include_router(router)
-    app.include_router(verb_routes.router)
-    app.include_router(catalog_routes.router)
-    app.include_router(benchmark_routes.router)
-    app.include_router(log_routes.router)
+    for room in (sweep_routes, verb_routes, catalog_routes, benchmark_routes, log_routes):
+        app.router.routes += room.router.routes  # include_router would build each a second time, at the first request
     for path, probe in zip(PROBES, (livez, readyz), strict=True):
         app.add_api_route(path, probe, tags=["probes"], responses=documented(500, 503))
     settings = service.settings

@@ -102,7 +102,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 def install(app: FastAPI) -> None:
     """Add the status page to an app whose state has service and token."""
     app.state.live = LiveSweeps(app.state.service)
-    app.include_router(router)
+    app.router.routes += router.routes
     app.add_exception_handler(AnotherPage, _another_page)
 
 

@@ -125,7 +125,7 @@ def test_a_sweep_fits_the_memory(name: str, machine: str) -> None:
 
 @OVER_THE_GRID
 def test_a_sweep_has_what_an_answer_needs(name: str, machine: str) -> None:
-    for hours, _ in of(name, machine):
+    for hours, found in of(name, machine):
         spec = parsed(name, machine, hours)
         assert spec.seeds.confirm is not None
         assert len(spec.seeds.confirm.seeds) >= 4
