@@ -45,8 +45,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Leave what was imported to no garbage collector, which Accelerate runs after each of hundreds of trainings."""
-    gc.collect()
+    """Spare collections what was imported: Accelerate forces one after each of hundreds of trainings."""
     gc.freeze()
 
 

@@ -42,8 +42,8 @@ def create_app(service: SweepService, token: str) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.token, app.state.streams = service, token, Streams()
-    for room in (sweep_routes, verb_routes, catalog_routes, benchmark_routes, log_routes):
-        app.router.routes += room.router.routes  # include_router would build each a second time, at the first request
+    for module in (sweep_routes, verb_routes, catalog_routes, benchmark_routes, log_routes):
+        app.router.routes += module.router.routes  # include_router would build each a second time, at the first request
     for path, probe in zip(PROBES, (livez, readyz), strict=True):
         app.add_api_route(path, probe, tags=["probes"], responses=documented(500, 503))
     settings = service.settings

@@ -1,4 +1,4 @@
-"""What runs of the trainer share."""
+"""Fixtures of trainer runs: a cache that they share, and forks for the trainers that read data for a plan."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from tests.fork_server import forked
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tiny policies of runs lie, once one has taught them, and their initial evaluations."""
+    """A cache for all runs of a session: the first that needs a tiny policy or an initial evaluation makes it."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def _forked_previews(forks: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the trainers that read data for a plan."""
+    """Have plans fork the real trainer that reads their data, and not start an interpreter for it."""
     for name, value in forked(forks, "trainers").items():
         monkeypatch.setenv(name, value)

@@ -19,6 +19,8 @@ from tests.unit.trainers.tasks import chats
 from trainers.config import TrainingConfig
 from trainers.training.sampling_trainer import SamplingTrainer
 
+pytestmark = pytest.mark.usefixtures("_forked_previews")
+
 DATA = {"ref": "sums", "prompt": "question", "answer_after": "####", "template": "chat"}
 TRAINING: dict[str, Any] = {
     "task": {"name": "word_problems", "data": DATA, "reward": "number"},
@@ -104,9 +106,6 @@ def spec(**task: Any) -> dict[str, Any]:
         "search": {"strategy": "grid"},
         "seeds": {"tune": [0, 1]},
     }
-
-
-pytestmark = pytest.mark.usefixtures("_forked_previews")
 
 
 def plan(tmp_path: Path, cache: Path, raw: dict[str, Any]) -> SweepPlan:
