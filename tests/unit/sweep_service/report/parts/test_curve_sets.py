@@ -1,4 +1,6 @@
 from dataclasses import replace
+from math import sqrt
+from statistics import stdev
 
 import numpy as np
 import pytest
@@ -95,6 +97,19 @@ def test_the_mean_stops_where_fewer_than_half_of_the_trials_go_on() -> None:
     assert found.configs[0].steps == [1, 2, 3, 4, 5, 6]
     assert found.configs[0].mean == [1.5, 1.5, 1.5, 1.5, 0.5, 0.5]
     assert found.configs[0].seeds == []
+
+
+def test_a_band_is_students_interval_over_the_trials_that_have_a_value() -> None:
+    configs = sweep_inputs().configs[:1]
+    trials: list[list[float | None]] = [[0.1, 0.2, 0.3], [0.2, 0.4, None], [0.6, 0.9, 0.5], [0.3, None, None]]
+    curves = [curve("eval/avg_at_k", trial, f"trl_{i}", configs[0].id) for i, trial in enumerate(trials)]
+    (found,) = curve_sets(configs, inputs_of(*curves), {"eval/avg_at_k": "configs"})
+    (shown,) = found.configs
+    assert shown.mean == [0.3, 0.5, 0.4]
+    of_four = 3.182446 * stdev([0.1, 0.2, 0.6, 0.3]) / sqrt(4)
+    of_three = 4.302653 * stdev([0.2, 0.4, 0.9]) / sqrt(3)
+    assert shown.low == [pytest.approx(0.3 - of_four, rel=1e-3), pytest.approx(0.5 - of_three, rel=1e-3), None]
+    assert shown.high == [pytest.approx(0.3 + of_four, rel=1e-3), pytest.approx(0.5 + of_three, rel=1e-3), None]
 
 
 def test_metrics_that_nobody_recorded_are_left_out() -> None:
