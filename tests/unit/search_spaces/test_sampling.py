@@ -96,7 +96,8 @@ def test_seeds_differ(strategy: Strategy) -> None:
     assert propose(SQUARE, strategy, 0, []) != propose(SQUARE, strategy, 1, [])
 
 
-def test_random_is_what_one_uninterrupted_optuna_study_proposes() -> None:
+def test_random_is_what_one_uninterrupted_optuna_study_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_MAX_DRAWS", 3)  # beyond what has been proposed, however much that is
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=5))
     trials = [study.ask() for _ in range(12)]
     points = [{name: trial.suggest_float(name, 0, 1) for name in ("x", "y")} for trial in trials]

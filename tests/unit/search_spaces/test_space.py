@@ -26,6 +26,11 @@ def test_bare_values_are_fixed_and_bare_lists_categorical() -> None:
     assert GRID.varied == ("loss.beta1", "loss.epsilon")
 
 
+def test_a_name_may_begin_like_another() -> None:
+    both = {"loss.beta1": [0, 1], "loss.beta1_end": [0.5, 2]}
+    assert SearchSpace.model_validate(both).names == tuple(both)
+
+
 def test_a_dump_reads_back_the_same_and_order_of_writing_does_not_matter() -> None:
     assert SearchSpace.model_validate_json(GRID.model_dump_json()) == GRID
     backwards = SearchSpace.model_validate(dict(reversed(GRID.model_dump().items())))

@@ -11,15 +11,19 @@ from sweep_service.store import Store
 from tests import stored_sweeps as sweeps
 
 
-def test_a_probe_that_is_tried_again_has_the_time_that_is_left(store: Store) -> None:
+def test_a_probe_has_the_limits_of_a_trial_and_the_time_that_earlier_ones_left(store: Store) -> None:
     budget: dict[str, Any] = {"max_trial_hours": 2.0, "max_gpu_hours": 1000.0}
-    sweep, fence = sweeps.start(store, resources={"gpus": 0.5}, budget=budget)
+    sweep, fence = sweeps.start(
+        store, resources={"cpus": 3, "gpus": 0.5}, budget=budget, retries={"hung_after_minutes": 7}
+    )
     for held_s in (1800.0, 900.0):
         probe = store.start_probe(fence, "shape", "H100", {}, 0.5)
         store.mark_probe(fence, probe, held_s)
         store.lose_probe(fence, 0.0)
     used = store.spent(sweep.id).probe_gpu_hours
-    assert probe_job(sweep, Settings(), probe, sweep.spec.base, used).limit_s == pytest.approx(7200 - 2700)
+    job = probe_job(sweep, Settings(), probe, sweep.spec.base, used)
+    assert job.limit_s == pytest.approx(7200 - 2700)
+    assert (job.hung_after_s, job.threads, job.gpus, job.attempt, job.probe) == (420, 3, 0.5, probe.number, True)
 
 
 def test_a_probe_that_has_its_node_comes_last_no_more(store: Store, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sweep_service.runner import cluster, driver, node_wait
 from sweep_service.runner.driver import run_sweep
 from sweep_service.runner.lease import Lease
+from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
@@ -186,6 +187,28 @@ def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sw
     assert run_to_its_end(store, tmp_path, fence).state is SweepState.CANCELLED
     left = [{entry.name for entry in Path(attempt.directory).iterdir()} for attempt in store.list_attempts(sweep.id)]
     assert left == [{"step-12", "best-8"}] * 2
+
+
+def test_a_sweep_that_is_extended_as_its_last_trial_ends_goes_on(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = start(store)
+    outlook, service = Ledger.outlook, SweepService(store, Settings(home=tmp_path))
+
+    def extended(ledger: Ledger) -> Nothing | None:
+        found = outlook(ledger)
+        if found is Nothing.EVER:
+            service.extend(sweep.id, {"seeds": {"tune": [0, 1, 2, 3]}})
+        return found
+
+    def run_tune(*arguments: Any) -> None:
+        while not isinstance(arguments[3].next_job("a"), Nothing):
+            arguments[3].complete("a", {"ending": "DIVERGED"})
+
+    has_nodes(monkeypatch, {"CPU": 8.0})
+    monkeypatch.setattr(driver, "_run_tune", run_tune)
+    monkeypatch.setattr(Ledger, "outlook", extended)
+    assert run_to_its_end(store, tmp_path, fence).state is SweepState.QUEUED
 
 
 def test_a_sweep_that_only_fails_is_failed_and_says_why(

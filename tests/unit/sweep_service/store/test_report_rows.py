@@ -10,13 +10,14 @@ from sqlalchemy import func, select
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.render.html import page_script
+from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports import build_report, gather
-from tests.stored_sweeps import claimed, make_sweep, one_attempt, start, submit
+from tests.stored_sweeps import claimed, finish, make_sweep, one_attempt, run_trial, start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
 
 
@@ -112,13 +113,27 @@ def test_series_hold_what_was_recorded(store: Store) -> None:
 def test_of_a_repeated_step_the_newest_attempt_stands(store: Store) -> None:
     sweep, fence = start(store)
     trial = store.list_trials(sweep.id)[0]
-    for number, steps in enumerate(([1, 2, 3, 4], [3, 4, 5]), 1):
-        events = [recorded("step", step, {"entropy": number + step / 10}) for step in steps]
-        one_attempt(store, fence, trial.id, Ending.CRASHED, events)
-    (found,) = store.series(sweep.id, KEYS)
-    assert found.steps.tolist() == [1, 2, 3, 4, 5]
-    assert found.metrics["entropy"].tolist() == pytest.approx([1.1, 1.2, 2.3, 2.4, 2.5])
+    for number, parts in enumerate(([[1, 2, 3], [4, 5]], [[3, 4]]), 1):  # none of them begins or ends with another
+        attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
+        for at, steps in enumerate(parts):
+            events = [recorded("step", step, {"entropy": number + step / 10}) for step in steps]
+            store.ingest(fence, attempt, 10 * at, 10 * at + 10, events)
+        store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
+    (found,), (curve,) = store.series(sweep.id, KEYS), store.curves(sweep.id, ["entropy"])
+    assert found.steps.tolist() == curve.steps == [1, 2, 3, 4, 5]
+    assert found.metrics["entropy"].tolist() == curve.values == pytest.approx([1.1, 1.2, 2.3, 2.4, 1.5])
     assert (found.eval_steps.size, found.eval_times.size) == (0, 0)
+
+
+def test_a_report_knows_how_often_its_confirm_results_could_be_looked_at(store: Store, tmp_path: Path) -> None:
+    sweep, fence = start(store, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}})
+    settings = Settings(home=tmp_path)
+    for trial in store.list_trials(sweep.id):
+        run_trial(store, fence, trial)
+    finish(store, fence)
+    assert gather(store, sweep.id, settings).looks == 1
+    SweepService(store, settings).extend(sweep.id, {"seeds": {"confirm": {"top_k": 1, "seeds": [7, 8]}}})
+    assert gather(store, sweep.id, settings).looks == 2
 
 
 def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(store: Store, tmp_path: Path) -> None:

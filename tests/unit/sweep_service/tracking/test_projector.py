@@ -9,7 +9,7 @@ from sweep_service.schemas import MEDIA_TYPES
 from sweep_service.store import Store
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.projector import EXPERIMENT, Projector
-from sweep_service.tracking.tracker import MetricPoint, RunStatus
+from sweep_service.tracking.tracker import MetricPoint, RunStatus, TrackerRefused
 from tests import stored_sweeps as sweeps
 
 
@@ -17,7 +17,7 @@ class Recorder:
     """A tracking server that keeps what it is handed."""
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls, self.refuses = 0, False
         self.runs, self.experiment_tags = dict[str, dict[str, Any]](), dict[str, str]()
 
     def close(self) -> None: ...
@@ -43,6 +43,8 @@ class Recorder:
         deleted: bool = True,
     ) -> str:
         assert experiment_id == f"id of {EXPERIMENT}"
+        if self.refuses:
+            raise TrackerRefused("no such tag")
         run_id = "run of " + " ".join(tags[key] for key in identity)
         self.runs[run_id] = {
             "name": name,
@@ -115,3 +117,17 @@ def test_a_sweep_and_its_begun_trials_are_handed_over_once_with_all_that_is_stor
     assert {step: points["eval/avg_at_k", step][0] for step in (4, 8, 12, 16)} == {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4}
     assert points["final/objective", 0][0] == pytest.approx(0.3)  # the mean of the last three
     assert points["final/avg_at_k", 0][0] == 0.4
+
+
+def test_what_the_server_refused_is_handed_over_again_once_somebody_asks(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    recorder = Recorder()
+    recorder.refuses = True
+    projector = Projector(store, recorder)
+    projector.carry()
+    recorder.refuses = False
+    projector.carry()
+    assert recorder.runs == {}
+    store.request_projection([sweep.id])
+    projector.carry()
+    assert recorder.runs.keys() == {f"run of sweep {sweep.id}"}

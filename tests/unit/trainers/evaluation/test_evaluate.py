@@ -6,7 +6,7 @@ import pytest
 from trainers.config import EvaluationConfig
 from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.problem_counts import problem_name
-from trainers.evaluation.problem_parts import split_problems
+from trainers.evaluation.problem_parts import PART_METRICS, part_metric, split_problems
 from trainers.record.metrics import EVALUATION_METRICS
 from trainers.tasks.base import Completion, Judgement, Problem
 
@@ -52,6 +52,26 @@ def test_evaluation_counts_each_problem_equally_and_shows_different_problems() -
         ("16=", 2.0),
         ("21=", 0.0),
     ]
+
+
+def test_the_scores_of_a_half_are_those_of_an_evaluation_of_its_problems_alone() -> None:
+    problems = [Problem(f"{number}=", str(number % 3)) for number in range(20)]
+    config = EvaluationConfig(samples_per_problem=4, pass_k=2)
+
+    def sample(asked: Sequence[Problem]) -> list[tuple[Completion, Judgement]]:
+        """Each sample says another number, whatever else is asked."""
+        nth = [sum(other is problem for other in asked[:place]) for place, problem in enumerate(asked)]
+        texts = [str((int(one.prompt[:-1]) // 5 + n) % 3) for one, n in zip(asked, nth, strict=True)]
+        completions = [Completion(text, 4, truncated=False) for text in texts]
+        return list(zip(completions, judge(asked, completions), strict=True))
+
+    whole = evaluate(sample, problems, config).metrics
+    assert whole["eval/pass_at_k"] != whole["eval/avg_at_k"]
+    for part, places in split_problems([problem_name(problem) for problem in problems]).items():
+        alone = evaluate(sample, [problems[place] for place in places], config).metrics
+        assert {name: whole[part_metric(name, part)] for name in PART_METRICS} == {
+            name: alone[name] for name in PART_METRICS
+        }
 
 
 def test_a_failed_judgement_is_missing_not_wrong() -> None:
