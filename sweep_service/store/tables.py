@@ -69,7 +69,7 @@ sweeps = Table(
     Column("waits_for", JSON(none_as_null=True)),
     Column("asks_since", Double, nullable=False),
     Column("slots", Integer, nullable=False, default=1),
-    Column("generation", Integer, nullable=False, default=0),
+    Column("generation", Integer, nullable=False),
 )
 
 configs = Table(

@@ -1,5 +1,7 @@
 """The catalog over REST, by the client and on the command line; and specs that name what it has not."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,14 @@ def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, mon
     assert (ran.code, ran.err) == (1, f"error: {home / 'rows.jsonl' / 'datasets'}: Not a directory\n")
 
 
-def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(served: Served, sweeps: Sweeps, model: ModelEntry) -> None:
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(
+    served: Served, sweeps: Sweeps, model: ModelEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
     ran = sweeps("models", "rm", "mine", "--yes")
     assert ran.code == 6
@@ -75,5 +84,7 @@ def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(served: Served, swee
     served.service.cancel(sweep.id)
     assert sweeps("models", "rm", "mine").err.startswith("error: removing mine cannot be undone; confirm it with --yes")
     assert read_entry(served.service.settings.cache, ModelEntry, "mine") == model
-    assert sweeps("models", "rm", "mine", "--yes").code == 0
+    for answer, code in (("n", 1), ("y", 0)):
+        monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
+        assert sweeps("models", "rm", "mine").code == code
     assert sweeps("models", "rm", "mine", "--yes").code == 1

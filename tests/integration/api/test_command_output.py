@@ -16,6 +16,7 @@ from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play
 from tests.model_folders import model_files, write_model
 from tests.stored_sweeps import add_missing_evaluations, ingest, measure, one_attempt, warning_event
+from trainers.config import with_params
 
 
 def nothing(_served: Served) -> Iterator[str]:
@@ -117,12 +118,15 @@ def with_a_budget(served: Served) -> Iterator[str]:
     fence = claim(store, sweep_id)
     store.set_held(fence, store.start_attempt(fence, store.list_trials(sweep_id)[0].id, "/nowhere"), 900)
     yield from ("plan limited.yaml", "show")
+    store.request_pause(sweep_id)
+    yield "ls"
 
 
 def compared(served: Served) -> Iterator[str]:
-    for name in ("first", "second"):
-        served.succeeded(name=name)
-    yield from ("compare first second", "compare first")
+    for name, temperature in (("first", 1.0), ("second", 1.0), ("warmer", 1.2)):
+        training = with_params(SPEC["training"], {"rollout.temperature": temperature})
+        served.succeeded(name=name, training=training)
+    yield from ("compare first second", "compare first warmer", "compare first")
 
 
 def with_a_catalog(served: Served) -> Iterator[str]:

@@ -252,6 +252,23 @@ def test_a_final_report_takes_the_place_of_one_that_takes_long(
     work(builder, lambda: builder._build is not None and builder._build.sweep_id == running.id)  # wanted still
 
 
+def test_a_final_report_that_was_to_be_next_is_free_once_the_builder_stops(
+    store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_builder, "FINAL_WAITS_S", 0.0)
+    running, _ = start(store)
+    store.want_report(running.id)
+    builder = begin("time.sleep(3600)")
+    builder.go_on()
+    ending, _ = finalizing(store)
+    work(builder, lambda: builder._claimed is not None)
+    assert store.claim_final_report("another", 60) is None
+    builder.stop()
+    claimed = store.claim_final_report("another", 60)
+    assert claimed is not None
+    assert claimed.id == ending.id
+
+
 def test_late_and_interim_reports_take_turns(store: Store, begin: Begin) -> None:
     running, late = [start(store)[0] for _ in range(2)], [submit(store) for _ in range(2)]
     for sweep in running:

@@ -1,8 +1,13 @@
 """The command `settings`."""
 
+from pathlib import Path
+
 from typer.testing import CliRunner
 
 from sweep_service.cli.app import app
+from tests.golden import matches_golden
+from trainers.config import TrainingConfig
+from trainers.config.setting_schemas import setting_facts
 
 
 def run(*arguments: str) -> tuple[int, list[str], str]:
@@ -23,6 +28,11 @@ def test_it_lists_the_settings_with_a_text_in_their_names() -> None:
         "optimizer.adam_beta1",
     }
     assert len(run()[1]) > 150
+
+
+def test_settings_have_the_defaults_and_the_bounds_that_they_had() -> None:
+    lines = [" | ".join(fact[:4]) for fact in setting_facts(TrainingConfig)]
+    matches_golden(Path(__file__).parent / "golden" / "settings.txt", "\n".join(lines) + "\n")
 
 
 def test_a_word_of_the_field_leads_to_the_setting() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sweep_service.cli.output import print_facts, print_table
+from sweep_service.cli.sweep_print import _setting_text
 
 COLUMNS = ("ID", "STATE", "PARAMETERS", "MESSAGE")
 ROWS = [("one", "FAILED", "beta1=0.5 beta2=1 epsilon=0.2", "out of memory"), ("two", "SUCCEEDED", "beta1=0", "")]
@@ -69,6 +70,10 @@ def test_the_last_column_takes_several_lines_if_it_has_some_room(shown: Callable
         "                epsilon=0.2",
         "two  SUCCEEDED  beta1=0",
     ]
+
+
+def test_a_long_setting_is_cut() -> None:
+    assert [_setting_text(value) for value in (None, "a" * 60, "a" * 61, 0.5)] == ["-", "a" * 60, f"{'a' * 60}…", "0.5"]
 
 
 def test_an_empty_table_is_its_headings(shown: Callable[..., list[str]]) -> None:

@@ -12,7 +12,7 @@ from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState
-from tests.stored_sweeps import add_missing_evaluations, finish, run_trial, start
+from tests.stored_sweeps import add_missing_evaluations, finish, one_attempt, run_trial, start
 
 NO_WAIT: dict[str, Any] = {"budget": {"max_wait_hours": 0}}
 WITH_GPUS: dict[str, Any] = {
@@ -88,6 +88,17 @@ def test_an_evaluation_that_did_not_fit_the_budget_waits_again_once_it_is_larger
     assert store.list_evaluations(sweep.id)[0].state is TrialState.PENDING
     told = [event for event in store.list_events(sweep.id) if event.type == "evaluation.state_changed"]
     assert told[-1].data == {"evaluation_id": evaluation.id, "state": "PENDING", "message": None}
+
+
+def test_a_trial_that_has_used_up_its_hours_is_not_tried_again_before_it_has_more(
+    store: Store, service: SweepService
+) -> None:
+    sweep, fence = start(store, budget={"max_trial_hours": 1})
+    trial = store.list_trials(sweep.id)[0]
+    one_attempt(store, fence, trial.id, Ending.TIMED_OUT, more_held_s=3600)
+    finish(store, fence)
+    with pytest.raises(Conflict, match=f"^trial {trial.id} has used up budget.max_trial_hours 1; raise it first"):
+        service.retry_trial(trial.id)
 
 
 def test_an_evaluation_that_has_failed_is_tried_again(store: Store, service: SweepService) -> None:

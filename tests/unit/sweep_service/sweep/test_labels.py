@@ -11,6 +11,7 @@ from sweep_service.sweep.labels import (
     equals_text,
     params_text,
     params_texts,
+    plain_value,
     short_name,
     short_names,
     telling_params,
@@ -27,6 +28,14 @@ from sweep_service.sweep.records import Role
 )  # fmt: skip
 def test_values_are_short(value: object, text: str) -> None:
     assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1 / 3, "0.333333"), ("β", "β"), (" β", '" β"'), ("", '""'), (None, "null"), ({"a": [1, 2]}, '{"a":[1,2]}')],
+)
+def test_a_value_is_written_so_that_it_shows_where_it_begins_and_ends(value: object, text: str) -> None:
+    assert plain_value(value) == text
 
 
 @pytest.mark.parametrize(

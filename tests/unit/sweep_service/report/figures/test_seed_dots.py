@@ -35,6 +35,12 @@ def test_every_seed_is_a_dot_and_comparators_come_first(report: Report) -> None:
     assert len(figure["layout"]["yaxis"]["tickvals"]) == len(confirmed)
 
 
+def test_dots_of_two_stages_stand_apart_and_those_of_one_on_their_line(report: Report, many: Report) -> None:
+    for drawn, apart in ((report, True), (many, False)):
+        heights = {y for trace in _figure(drawn)["data"] if trace["mode"] == "markers" for y in trace["y"]}
+        assert all((height == round(height)) is not apart for height in heights)
+
+
 def test_a_line_joins_the_same_confirm_seed(report: Report) -> None:
     figure = _figure(report)
     line = figure["data"][0]
