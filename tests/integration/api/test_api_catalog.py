@@ -1,6 +1,5 @@
 """The catalog over REST, by the client and on the command line; and specs that name what it has not."""
 
-import io
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from sweep_service.errors import InvalidSpec, NotFound
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC
 from tests.model_folders import write_model
+from tests.terminal import Terminal
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import ModelEntry, read_entry
 
@@ -67,11 +67,6 @@ def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, mon
     monkeypatch.setenv("SWEEPS_CACHE", str(home / "rows.jsonl"))
     ran = sweeps("datasets", "add", "./rows.jsonl", "--name", "x")
     assert (ran.code, ran.err) == (1, f"error: {home / 'rows.jsonl' / 'datasets'}: Not a directory\n")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(

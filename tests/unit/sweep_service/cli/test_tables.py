@@ -1,6 +1,5 @@
 """Tables and facts on terminals that are too narrow for them."""
 
-import io
 import sys
 from collections.abc import Callable
 
@@ -8,14 +7,10 @@ import pytest
 
 from sweep_service.cli.output import print_facts, print_table
 from sweep_service.cli.sweep_print import _setting_text
+from tests.terminal import Terminal
 
 COLUMNS = ("ID", "STATE", "PARAMETERS", "MESSAGE")
 ROWS = [("one", "FAILED", "beta1=0.5 beta2=1 epsilon=0.2", "out of memory"), ("two", "SUCCEEDED", "beta1=0", "")]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What users are told of a sweep's best config."""
+"""The best config of a sweep, with the settings to train it again."""
 
 from pathlib import Path
 from typing import Any

@@ -113,7 +113,7 @@ def test_series_hold_what_was_recorded(store: Store) -> None:
 def test_of_a_repeated_step_the_newest_attempt_stands(store: Store) -> None:
     sweep, fence = start(store)
     trial = store.list_trials(sweep.id)[0]
-    for number, parts in enumerate(([[1, 2, 3], [4, 5]], [[3, 4]]), 1):  # none of them begins or ends with another
+    for number, parts in enumerate(([[1, 2, 3], [4, 5]], [[3, 4]]), 1):  # no part begins where another one does
         attempt = store.start_attempt(fence, trial.id, "/data/{attempt}")
         for at, steps in enumerate(parts):
             events = [recorded("step", step, {"entropy": number + step / 10}) for step in steps]

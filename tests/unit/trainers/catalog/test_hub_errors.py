@@ -1,4 +1,4 @@
-"""What the system says while something is fetched, in sentences with a remedy."""
+"""Failures of disk and connection during a download, told in sentences with a remedy."""
 
 import errno
 

@@ -67,7 +67,9 @@ def test_the_scores_of_a_half_are_those_of_an_evaluation_of_its_problems_alone()
 
     whole = evaluate(sample, problems, config).metrics
     assert whole["eval/pass_at_k"] != whole["eval/avg_at_k"]
-    for part, places in split_problems([problem_name(problem) for problem in problems]).items():
+    parts = split_problems([problem_name(problem) for problem in problems])
+    assert len(parts) == 2
+    for part, places in parts.items():
         alone = evaluate(sample, [problems[place] for place in places], config).metrics
         assert {name: whole[part_metric(name, part)] for name in PART_METRICS} == {
             name: alone[name] for name in PART_METRICS
