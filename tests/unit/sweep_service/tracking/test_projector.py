@@ -119,7 +119,7 @@ def test_a_sweep_and_its_begun_trials_are_handed_over_once_with_all_that_is_stor
     assert points["final/avg_at_k", 0][0] == 0.4
 
 
-def test_what_the_server_refused_is_handed_over_again_once_somebody_asks(store: Store) -> None:
+def test_what_the_server_refused_or_lost_is_handed_over_again_once_somebody_asks(store: Store) -> None:
     sweep, _ = sweeps.start(store)
     recorder = Recorder()
     recorder.refuses = True
@@ -130,4 +130,11 @@ def test_what_the_server_refused_is_handed_over_again_once_somebody_asks(store: 
     assert recorder.runs == {}
     store.request_projection([sweep.id])
     projector.carry()
-    assert recorder.runs.keys() == {f"run of sweep {sweep.id}"}
+    (run,) = recorder.runs.values()
+    shown = dict(run["params"])
+    run["params"].clear()
+    store.request_projection([sweep.id])
+    projector.carry()
+    (run,) = recorder.runs.values()
+    assert run["params"] == shown != {}
+    assert store.projections_requested() == []
