@@ -1,17 +1,20 @@
 """Signals, as an ordinary thread hears them."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from types import FrameType
 
 import pytest
 
 from tests.kept_signals import kept_signals
-from tests.waiting import PATIENT_S
+from tests.waiting import PATIENT_S, wait_until
 from trainers.process.lifeline import StopSignal
 from trainers.process.signals import hear_stop_signals, signal_pipe
 
@@ -76,6 +79,32 @@ def test_signals_ask_a_training_to_stop() -> None:
     signal.raise_signal(signal.SIGINT)
     while not stop.requested:
         pass
+
+
+def forever(started: Event) -> None:
+    started.set()
+    time.sleep(PATIENT_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_fork_has_signals_of_its_own(number: signal.Signals) -> None:
+    heard = list[int]()
+    hear_stop_signals(heard.append)
+    forking = multiprocessing.get_context("fork")
+    for _ in range(20):  # as a reward does that forks a helper at each step
+        started = forking.Event()
+        fork = forking.Process(target=forever, args=(started,), daemon=True)
+        fork.start()
+        assert started.wait(PATIENT_S)
+        assert fork.pid is not None
+        os.kill(fork.pid, number)
+        fork.join(PATIENT_S)
+        assert fork.exitcode == (-number if number == signal.SIGTERM else 1)
+    with forking.Pool(2) as pool:  # which ends its processes by SIGTERM
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+    assert heard == []
+    signal.raise_signal(number)
+    wait_until("the parent hears its own", lambda: heard == [number])
 
 
 def test_a_second_interrupt_ends_a_training_at_once_wherever_it_is() -> None:
