@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import Enum, unique
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from alembic import command
 from alembic.config import Config as AlembicConfig
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.engine import make_url
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -70,12 +71,33 @@ def reading(engine: Engine) -> Generator[Connection]:
         yield connection
 
 
+@unique
+class Lock(Enum):
+    """What only one process of all that share a PostgreSQL may do at a time; the numbers are the locks' names there."""
+
+    MIGRATION = 727274
+    TURN = 727275
+    """Deciding which sweep may begin what."""
+    PROJECTION = 727276
+    """Writing to MLflow, which can take minutes."""
+
+
+def take(connection: Connection, lock: Lock) -> None:
+    """Wait for a lock, and hold it until the transaction ends; on SQLite the transaction itself keeps others out."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(lock.value)))
+
+
+def try_to_take(connection: Connection, lock: Lock) -> bool:
+    """Hold a lock of PostgreSQL until the transaction ends if nobody else has it; return whether it is held."""
+    return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock.value))).scalar_one())
+
+
 def upgrade(engine: Engine) -> None:
     """Bring the schema to the newest version; several processes may do so at once."""
     config = _migrations()
     with writing(engine) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(727274)"))
+        take(connection, Lock.MIGRATION)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

@@ -4,11 +4,11 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text, update
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Rows, is_final_report, is_training
-from sweep_service.store.database import writing
+from sweep_service.store.database import Lock, try_to_take, writing
 from sweep_service.store.evaluation_rows import evaluation_of
 from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
 
@@ -36,7 +36,7 @@ class ProjectionRows(Rows):
             yield True
             return
         with self.engine.begin() as connection:
-            yield connection.execute(text("SELECT pg_try_advisory_xact_lock(727275)")).scalar_one()
+            yield try_to_take(connection, Lock.PROJECTION)
 
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, and_, case, func, not_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, not_, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Fence
-from sweep_service.store.database import now_for_leases
+from sweep_service.store.database import Lock, now_for_leases, take
 from sweep_service.store.sweep_rows import SweepRows, is_free
 from sweep_service.store.trial_rows import TrialRows
 from sweep_service.sweep.endings import TrialState
@@ -62,7 +62,7 @@ class ShareRows(SweepRows, TrialRows):
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
-            _one_at_a_time(connection)
+            take(connection, Lock.TURN)
             _wait_for(connection, fence, part, slots=slots)
             if not is_turn(_shares(connection)):
                 return None
@@ -92,12 +92,6 @@ class ShareRows(SweepRows, TrialRows):
         """Return the sweeps that wait for a worker to run them: what each has had, and what its trials need."""
         with self._read() as connection:
             return _shares(connection, claimed=False)
-
-
-def _one_at_a_time(connection: Connection) -> None:
-    """Let no other turn be decided until this transaction ends; on SQLite there is only one that writes anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(727275)"))
 
 
 def _wait_for(connection: Connection, fence: Fence, part: Part | None, **changes: int) -> None:

@@ -180,6 +180,14 @@ def test_a_sweep_to_be_cancelled_gets_a_runner_first(store: Store) -> None:
 
 
 @pytest.mark.both_databases
+def test_a_sweep_has_its_turn_while_another_process_writes_to_mlflow(store: Store) -> None:
+    _, fence = sweeps.start(store)
+    with store.projecting() as mine:
+        assert mine
+        assert begin(store, fence) is not None
+
+
+@pytest.mark.both_databases
 def test_a_probe_and_evaluations_hold_their_own_parts(store: Store) -> None:
     benchmarks = {"names": ["arithmetic"], "of": "all", "samples": 3, "resources": {"cpus": 3}}
     _, fence = sweeps.start(store, benchmarks=benchmarks, seeds={"tune": [0]}, resources={"cpus": 2})
