@@ -119,6 +119,12 @@ def one_of(home: Path, *words: str) -> psutil.Process:
     return found[0]
 
 
+def program_below(keeper: int) -> psutil.Process:
+    """Return the program that a keeper, two processes of which this is the upper one's pid, has started."""
+    (lower,) = psutil.Process(keeper).children()
+    return min(lower.children(), key=psutil.Process.create_time)  # orphans come to it later
+
+
 def command_of(process: psutil.Process) -> list[str]:
     """Return the words of a process's command line, or none if it is gone."""
     try:

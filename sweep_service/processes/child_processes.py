@@ -5,7 +5,6 @@ at its end of file (`trainers.process.lifeline.follow_parent(0)`); other people'
 which does it for them and for all that they start.
 """
 
-import ctypes
 import os
 import signal
 import socket
@@ -20,7 +19,6 @@ from typing import Final
 LIFELINE: Final = 0
 """The file descriptor of a child's lifeline."""
 
-_PR_SET_PDEATHSIG: Final = 1
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -110,14 +108,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:  # so the pid is still its own
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends; at once if its process has ended."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def this_host() -> str:

@@ -1,8 +1,9 @@
 """A process that has imported torch, transformers and trl, and forks a trainer for each request. On CPUs only.
 
 `python -m sweep_service.runner.preloaded`: a request is a JSON line on standard input, {"arguments": […], "directory":
-"…"}; the answers on standard output are {"pid": N} and, when that trainer has ended, {"exit_code": N} (negative: the
-signal). It serves one trainer at a time and ends at the end of its input, its trainer with it.
+"…"}; the answers on standard output are {"pid": N} and, when that trainer has ended, {"exit_code": N} (above 128: the
+signal). It serves one trainer at a time and ends at the end of its input, its trainer with it. It is the upper half of
+its trainers' keepers, so that nothing that a trainer has started is left behind, whichever of the three is killed.
 
 The imports take seconds, a fork milliseconds. No thread of torch runs before the fork, and a trainer seeds every
 generator itself, so a forked run equals a spawned one (there is a test).
@@ -12,17 +13,16 @@ import gc
 import importlib
 import json
 import os
-import select
-import signal
 import sys
 import traceback
 import warnings
 from contextlib import suppress
 from typing import Any, Final
 
-from sweep_service.processes.child_processes import die_with_parent
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES
 from trainers.process.imports import without_collections
+from trainers.process.keeper import Keeper
+from trainers.process.lifeline import ORPHANED_EXIT_CODE, die_with_parent
 from trainers.process.machine_faults import machine_fault
 
 _REQUESTS: Final = 0
@@ -33,6 +33,7 @@ _UNEXPECTED: Final = 1
 def main() -> None:
     """Serve until the input ends."""
     die_with_parent()
+    keeper = Keeper()
     with without_collections():
         _preload()
     gc.collect()
@@ -42,7 +43,7 @@ def main() -> None:
     while chunk := os.read(_REQUESTS, 1 << 16):
         pending += chunk
         if pending.endswith(b"\n"):
-            _serve(json.loads(pending))
+            _serve(json.loads(pending), keeper)
             pending = b""
 
 
@@ -53,24 +54,31 @@ def _preload() -> None:
     importlib.import_module("trainers.training.train")
 
 
-def _serve(request: dict[str, Any]) -> None:
-    """Fork a trainer and answer; if the input ends before the trainer does, kill it and end."""
-    lifeline, held = os.pipe()
+def _serve(request: dict[str, Any], keeper: Keeper) -> None:
+    """Fork a trainer's keeper and answer when it ends; if the input ends first, kill all and end."""
+    reading, writing = os.pipe()
+    lower = os.fork()
+    if lower == 0:
+        os.close(writing)
+        _keep(request, reading)
+    os.close(reading)
+    code = keeper.keep(lower, _REQUESTS)
+    os.close(writing)
+    if code is None:
+        os._exit(ORPHANED_EXIT_CODE)
+    _answer(exit_code=code)
+
+
+def _keep(request: dict[str, Any], lifeline: int) -> None:
+    """Be the lower half of a trainer's keeper. Does not return."""
+    os.setsid()
+    keeper = Keeper()
     pid = os.fork()
     if pid == 0:
-        os.close(held)
         _train(request, lifeline)
-    os.close(lifeline)
     _answer(pid=pid)
-    ended = os.pidfd_open(pid)
-    ready, _, _ = select.select([_REQUESTS, ended], [], [])
-    if ended not in ready:
-        os.kill(pid, signal.SIGKILL)
-        os._exit(_UNEXPECTED)
-    _, status = os.waitpid(pid, 0)
-    os.close(ended)
-    os.close(held)
-    _answer(exit_code=os.waitstatus_to_exitcode(status))
+    code = keeper.keep(pid, lifeline)
+    os._exit(ORPHANED_EXIT_CODE if code is None else code)
 
 
 def _train(request: dict[str, Any], lifeline: int) -> None:

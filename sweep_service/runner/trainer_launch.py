@@ -13,58 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sweep_service.processes.child_processes import LIFELINE, start, start_kept, stop, this_host
+from sweep_service.processes.child_processes import start_kept, stop, this_host
 
 STOP_GRACE_S: Final = 3.0
 
 
-class _Child:
-    """A child of this process that is a trainer, or the keeper above one."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int | None:
-        """Pid of the trainer."""
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """Exit code of the trainer; None until it has ended; negative: the signal that ended it."""
-        return self._process.returncode
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait until the trainer has ended, at most `timeout_s` seconds."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout_s)
-
-    def ask_to_save(self) -> None:
-        """Have the trainer save and end: SIGTERM."""
-        self._process.terminate()
-
-    def stop(self) -> None:
-        """End the trainer by SIGTERM, then its process group by SIGKILL."""
-        stop(self._process, STOP_GRACE_S)
-
-
-class Spawned(_Child):
-    """`python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
-
-    Args:
-        processes: number of processes that train the policy together; the one started here starts and ends them.
-    """
-
-    def __init__(
-        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
-    ) -> None:
-        command = [sys.executable, "-m", "trainers", *arguments]
-        command += ["--processes", str(processes), "--parent-fd", str(LIFELINE)]
-        super().__init__(start(command, environment, directory / "stderr.log", cwd=directory))
-
-
-class Kept(_Child):
-    """A program of somebody else's that trains, below a keeper: it knows no lifelines.
+class Kept:
+    """A program that trains, below a keeper: whatever it starts ends with it.
 
     Args:
         command: the program and all its arguments; no shell reads them.
@@ -76,13 +31,42 @@ class Kept(_Child):
         if program is None:
             raise FileNotFoundError(f"{command[0]} is no program on {this_host()}; install it there, or name its path")
         self._asked = False
-        super().__init__(start_kept([program, *command[1:]], environment, directory / "stderr.log", cwd=directory))
+        self._keeper = start_kept([program, *command[1:]], environment, directory / "stderr.log", cwd=directory)
+
+    @property
+    def pid(self) -> int | None:
+        """Pid of the keeper, which passes SIGTERM on."""
+        return self._keeper.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of the program; None until it has ended; above 128, or negative: the signal that ended it."""
+        return self._keeper.returncode
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the program has ended, at most `timeout_s` seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(timeout_s)
 
     def ask_to_save(self) -> None:
         """Have the program save and end: one SIGTERM, however often it is asked."""
         if not self._asked:
             self._asked = True
-            super().ask_to_save()
+            self._keeper.terminate()
+
+    def stop(self) -> None:
+        """End the program by SIGTERM, then all that is below its keeper by SIGKILL."""
+        stop(self._keeper, STOP_GRACE_S)
+
+
+def spawned(arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1) -> Kept:
+    """Start `python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
+
+    Args:
+        processes: number of processes that train the policy together; the one started here starts and ends them.
+    """
+    command = [sys.executable, "-m", "trainers", *arguments, "--processes", str(processes)]
+    return Kept(command, directory, environment)
 
 
 class Preloaded:
@@ -165,5 +149,5 @@ class Forked:
             self._owner.close()
 
 
-Running = Spawned | Kept | Forked
+Running = Kept | Forked
 """A trainer's process, which ends when the process that started it ends."""

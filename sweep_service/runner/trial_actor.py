@@ -9,14 +9,15 @@ from typing import Any, Final
 
 from ray import tune
 
-from sweep_service.processes.child_processes import die_with_parent, started_at, this_host
+from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
 from sweep_service.runner.own_trainer_process import OwnTrainerProcess
-from sweep_service.runner.trainer_launch import Kept, Preloaded, Spawned
+from sweep_service.runner.trainer_launch import Kept, Preloaded, spawned
 from sweep_service.runner.trainer_process import AttemptEnd, Job, Start, Trainer, trainer_environment
 from sweep_service.sweep.endings import MEANINGS, Ending
+from trainers.process.lifeline import die_with_parent
 from trainers.process.machine_faults import machine_fault
 
 STEP_S: Final = 1.0
@@ -68,7 +69,7 @@ class TrialActor(tune.Trainable):
         if job.own:
             return lambda command, directory: Kept(command, directory, environment)
         if job.gpus or job.processes > 1:
-            return lambda arguments, directory: Spawned(arguments, directory, environment, job.processes)
+            return lambda arguments, directory: spawned(arguments, directory, environment, job.processes)
         preloaded = self._preloaded
         if preloaded is None or not preloaded.alive or preloaded.environment != environment:
             if preloaded is not None:

@@ -23,10 +23,9 @@ from typing import Any, Final
 
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from sweep_service.processes.child_processes import die_with_parent
 from sweep_service.settings import Settings
 from sweep_service.store import DatabaseAway, open_store
-from trainers.process.lifeline import ORPHANED_EXIT_CODE
+from trainers.process.lifeline import ORPHANED_EXIT_CODE, die_with_parent
 
 _NICE: Final = 10
 """Niceness of the thread that builds a patient report, so that trainers go first; Linux has one for each thread."""

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from sweep_service.processes.child_processes import die_with_parent
 from sweep_service.runner import __main__ as runner
 from sweep_service.runner import preloaded
+from trainers.process.lifeline import die_with_parent
 
 MOST_FILES: Final = 64
 ABOVE_ALL: Final = 200

@@ -2,6 +2,9 @@
 
 At the end of file on standard input everything below this process is killed, also what has left its session or lost
 its parent. SIGTERM is passed on. When the program ends, what it left behind is killed and its exit code returned.
+
+A keeper is two processes, so that it can be killed itself: the lower one, in a session of its own, has its lifeline
+from the upper one, and if the lower one ends, the upper one gets its orphans.
 """
 
 import ctypes
@@ -15,45 +18,73 @@ from typing import Final
 
 import psutil
 
-from trainers.process.lifeline import ORPHANED_EXIT_CODE
+from trainers.process.lifeline import ORPHANED_EXIT_CODE, die_with_parent
 from trainers.process.signals import STOP_SIGNALS, signal_pipe
 
-_PR_SET_PDEATHSIG: Final = 1
+_LIFELINE: Final = 0
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _ROUND_S: Final = 0.01
 
 
 def main(command: list[str]) -> int:
     """Run the command; return its exit code, 128 + the signal that ended it, or 5 if the owner has ended."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans below come to this process, not to init
-    signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
-    program = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # no threads here
-    )
-    while program.poll() is None:
-        ready, _, _ = select.select([0, signals], [], [])
-        for number in os.read(signals, 512) if signals in ready else b"":
-            if number in STOP_SIGNALS:
-                program.send_signal(number)
-        if 0 in ready and not os.read(0, 512):
+    keeper = Keeper()
+    reading, writing = os.pipe()
+    if lower := os.fork():
+        os.close(reading)
+        code = keeper.keep(lower, _LIFELINE)
+    else:
+        os.close(writing)
+        code = _keep_below(command, reading)
+    return ORPHANED_EXIT_CODE if code is None else code
+
+
+def _keep_below(command: list[str], lifeline: int) -> int | None:
+    """Be the lower process."""
+    os.setsid()  # so that what kills the upper one's process group leaves this one
+    keeper = Keeper()
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # there are no threads
+    program.returncode = 0  # Popen waits for nothing: the keeper does
+    return keeper.keep(program.pid, lifeline)
+
+
+class Keeper:
+    """This process as the keeper of a child. Make it in the main thread before the child: orphans below come to it."""
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
+
+    def keep(self, child: int, lifeline: int) -> int | None:
+        """Wait for the child's end or the lifeline's, passing SIGTERM and SIGINT on, and kill what is left below.
+
+        Args:
+            child: pid of a child that nobody else waits for.
+            lifeline: file descriptor whose end of file means that the owner has ended.
+        Returns: the child's exit code, or 128 + the signal that ended it; None if the owner has ended first.
+        """
+        try:
+            while (status := _reap(child)) is None:
+                ready, _, _ = select.select([lifeline, self._signals], [], [])
+                for number in os.read(self._signals, 512) if self._signals in ready else b"":
+                    if number in STOP_SIGNALS:
+                        os.kill(child, number)
+                if lifeline in ready and not os.read(lifeline, 512):
+                    return None
+            return status if status >= 0 else 128 - status
+        finally:
             _kill_all_below()
-            return ORPHANED_EXIT_CODE
-        _reap_orphans(program.pid)
-    _kill_all_below()
-    return program.returncode if program.returncode >= 0 else 128 - program.returncode
 
 
-def _reap_orphans(program_pid: int) -> None:
-    """Collect ended orphans, and nothing of the program itself: Popen does that."""
-    for child in psutil.Process().children():
-        if child.pid != program_pid:
-            try:
-                os.waitpid(child.pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
+def _reap(child: int) -> int | None:
+    """Collect children that have ended, orphans among them; return the exit code of `child` if it is one of them."""
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                return os.waitstatus_to_exitcode(ended[1])
+    except ChildProcessError:
+        pass
+    return None
 
 
 def _kill_all_below() -> None:

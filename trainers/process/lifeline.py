@@ -13,6 +13,14 @@ ORPHANED_EXIT_CODE: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 
 
+def die_with_parent() -> None:
+    """Have Linux kill this process when the thread that has started it ends; at once if its process has ended."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died between the two calls
+        os._exit(ORPHANED_EXIT_CODE)
+
+
 def follow_parent(pipe: int) -> None:
     """End this process with its owner: when the inherited `pipe` reaches its end, and on Linux by the kernel's SIGKILL.
 
@@ -23,10 +31,7 @@ def follow_parent(pipe: int) -> None:
     """
     os.fstat(pipe)
     if sys.platform == "linux":
-        owner = os.getppid()
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != owner:  # it died between the two calls
-            os._exit(ORPHANED_EXIT_CODE)
+        die_with_parent()
     threading.Thread(target=_exit_at_end_of, args=(pipe,), name="lifeline", daemon=True).start()
 
 

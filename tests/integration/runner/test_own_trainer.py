@@ -1,8 +1,6 @@
 """A trainer of one's own, from submission to a report: killed in mid-run, paused and resumed, and one that errs."""
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +19,7 @@ from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Sweep, SweepState, TrialState
 from sweep_service.worker.reports import build_report
-from tests.sweep_stack import runner, submit_and_claim
+from tests.sweep_stack import program_below, runner, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -101,7 +99,7 @@ def test_killed_and_paused_in_mid_run_it_ends_as_undisturbed(
         (attempt, *_) = store.list_attempts(slow.sweep_id, running_only=True)
         assert attempt.trial_id == first
         assert attempt.pid is not None
-        os.kill(program_of(attempt.pid), signal.SIGKILL)
+        program_below(attempt.pid).kill()
         wait_until("it goes on", lambda: has_trained(2))
         process.kill()
         process.wait()
@@ -122,12 +120,6 @@ def test_killed_and_paused_in_mid_run_it_ends_as_undisturbed(
     run(settings, store, slow, ray)
     assert store.attempts_of(first)[-1].ending is Ending.SUCCEEDED
     assert curves(store, slow) == curves(store, quick)
-
-
-def program_of(keeper: int) -> int:
-    """Return the pid of the program below a keeper."""
-    (program,) = psutil.Process(keeper).children()
-    return program.pid
 
 
 def go_on(store: Store, fence: Fence) -> Fence:

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from sweep_service.processes.child_processes import started_at
-from sweep_service.runner.trainer_launch import Preloaded, Running, Spawned
+from sweep_service.runner.trainer_launch import Preloaded, Running, spawned
 from sweep_service.runner.trainer_process import Job, Trainer
 from sweep_service.sweep.endings import Ending
 from tests.integration.trainers.trainer_runs import OF_THE_MACHINE
+from tests.loss_packages import install
 from tests.sweep_stack import SMALL_TRAINING
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig
 
 
 def spawn(arguments: Sequence[str], directory: Path) -> Running:
-    return Spawned(arguments, directory, os.environ)
+    return spawned(arguments, directory, os.environ)
 
 
 def job(folder: Path, **changes: object) -> Job:
@@ -114,3 +115,54 @@ def test_a_forked_trainer_ends_in_every_way_that_a_spawned_one_does(tmp_path: Pa
     assert pid is not None
     preloaded.close()
     wait_until("it ends with what it was forked from", lambda: started_at(pid) is None)
+
+
+FORKING_REWARD = """
+import multiprocessing, os, subprocess, time
+from trainers.tasks.base import Judgement
+
+class Forking:
+    left_behind = None
+
+    def judge(self, problems, completions):
+        if Forking.left_behind is None:
+            Forking.left_behind = subprocess.Popen(["sleep", "6000"], start_new_session=True)
+            with open(os.environ["LEFT_BEHIND"], "w") as file:
+                file.write(f"{Forking.left_behind.pid}\\n")
+        helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(6000,))
+        helper.start()
+        helper.terminate()
+        helper.join()
+        rights = [problem.answer in completion.text for problem, completion in zip(problems, completions, strict=True)]
+        return [Judgement(reward=float(right), correct=right) for right in rights]
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["spawned", "forked"])
+def test_a_reward_that_forks_disturbs_nothing_and_leaves_nothing(tmp_path: Path, how: str) -> None:
+    """It starts and ends a helper at each judging, as pools do, and another process that it never ends."""
+    install(tmp_path, "forking", "forking = forking:Forking", FORKING_REWARD, group="sweeps.rewards")
+    left = tmp_path / "left behind"
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": paths, "LEFT_BEHIND": str(left)}
+    preloaded = Preloaded(environment, tmp_path / "log")
+    start = preloaded.start if how == "forked" else lambda words, folder: spawned(words, folder, environment)
+    task = {"name": "word_problems", "data": {"suffix": "="}, "reward": {"name": "forking"}}
+    whole = Trainer(job(tmp_path / "whole", task=task), start)
+    assert whole.wait(PATIENT_S)
+    assert whole.end.ending is Ending.SUCCEEDED, whole.end.message
+    whole.stop()
+    wait_until("what the reward has left ends", lambda: started_at(int(left.read_text())) is None)
+    left.unlink()
+    killed = Trainer(job(tmp_path / "killed", task=task, steps=96000), start)
+    wait_until("it trains", lambda: not killed.wait(0.05) and '"type":"step"' in killed.next_part().lines)
+    killed.end_from_beside(0)
+    assert killed.wait(PATIENT_S)
+    assert killed.end.ending is Ending.KILLED
+    killed.stop()
+    wait_until("what the reward has left ends", lambda: started_at(int(left.read_text())) is None)
+    preloaded.close()

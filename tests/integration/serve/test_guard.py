@@ -2,7 +2,6 @@
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 from collections.abc import Generator
@@ -17,6 +16,7 @@ from sweep_service.processes.vigil import Vigil
 from sweep_service.serve.services import Service
 from sweep_service.serve.stack import Stack, Unguarded
 from sweep_service.settings import Settings
+from tests.sweep_stack import program_below
 from tests.waiting import wait_until
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(3600)"]
@@ -73,6 +73,7 @@ import os, resource, sys
 from pathlib import Path
 from sweep_service.settings import Settings
 from tests.integration.serve.test_guard import guarded, kill, lives_anew, service
+from tests.sweep_stack import program_below
 from tests.waiting import wait_until
 
 home = Path(sys.argv[1])
@@ -177,8 +178,7 @@ def test_a_service_that_hangs_is_killed_with_all_below_it_and_started_again(sett
         below = int(beats.read_text())
         assert hanging.process is not None
         keeper = hanging.process.pid
-        (program,) = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
-        os.kill(int(program), signal.SIGSTOP)
+        program_below(keeper).suspend()
         wait_until("it lives again", lambda: lives_anew(hanging, keeper))
         assert any("has shown no life for" in line for line in said)
         wait_until("what was below it has ended", lambda: not Path(f"/proc/{below}").exists())

@@ -6,9 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from sweep_service.processes.child_processes import is_alive, start, start_kept, started_at, stop, terminate, this_host
+from sweep_service.processes.child_processes import (
+    is_alive,
+    kill,
+    start,
+    start_kept,
+    started_at,
+    stop,
+    terminate,
+    this_host,
+)
 from tests.waiting import PATIENT_S, wait_until
 
 # A program, a child that leaves its session, and an orphaned grandchild; each writes its pid.
@@ -77,6 +87,19 @@ def test_a_program_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
     keeper = family(tmp_path, "leave")
     assert keeper.wait(PATIENT_S) == 7
     assert started_at(pid_in(tmp_path / "orphan")) is None
+    stop(keeper, 1)
+
+
+@pytest.mark.parametrize("victim", ["upper", "upper and its group", "lower"])
+def test_nothing_is_left_if_a_half_of_the_keeper_is_killed(tmp_path: Path, victim: str) -> None:
+    keeper = family(tmp_path, "stay")
+    below = [pid_in(tmp_path / name) for name in ("program", "orphan")]
+    (lower,) = psutil.Process(keeper.pid).children()
+    os.kill(lower.pid if victim == "lower" else keeper.pid, signal.SIGKILL)
+    if victim == "upper and its group":
+        kill(keeper)
+    assert keeper.wait(PATIENT_S) == (128 + signal.SIGKILL if victim == "lower" else -signal.SIGKILL)
+    wait_until("nothing is left", lambda: not any(map(started_at, [lower.pid, *below])))
     stop(keeper, 1)
 
 

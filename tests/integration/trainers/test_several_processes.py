@@ -16,7 +16,7 @@ import psutil
 import pytest
 import yaml
 
-from sweep_service.runner.trainer_launch import Running, Spawned
+from sweep_service.runner.trainer_launch import Running, spawned
 from sweep_service.runner.trainer_process import Job, Start, Trainer
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
@@ -54,7 +54,7 @@ def trained(forks: Mapping[str, str]) -> Trains:
     """Trains a job in two processes that are forked, below a real one."""
 
     def start(arguments: Any, directory: Path) -> Running:
-        return Spawned(arguments, directory, os.environ | forks, 2)
+        return spawned(arguments, directory, os.environ | forks, 2)
 
     return partial(begun, start)
 
