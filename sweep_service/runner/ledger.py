@@ -27,7 +27,7 @@ from sweep_service.sweep.budget import (
     left_s,
     stopped_message,
 )
-from sweep_service.sweep.endings import Ending, with_log_command
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, steps_to_keep
 from sweep_service.sweep.records import Attempt, Config, Evaluation, Sweep, Trial, Work
 from sweep_service.sweep.shares import Node, Part
@@ -311,7 +311,6 @@ class Ledger:
         if ending in MOST_IN_A_ROW:
             ending, message = self._judge_loss(attempt, ending, message)
         crashes = self._sweep.spec.retries.max_crashes
-        message = with_log_command(message, ending, attempt.trial_id)
         if self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s).is_over:
             self._waiting.look_for_hope()
         if ending is Ending.MACHINE_FAULT:
@@ -335,7 +334,8 @@ class Ledger:
         self._losses[work.id, ending] = furthest, losses
         self._machine.begin()
         if losses < MOST_IN_A_ROW[ending]:
-            return AttemptEnd(ending, message)
+            again = f"This was loss {losses} in a row without getting further; {MOST_IN_A_ROW[ending]} end it."
+            return AttemptEnd(ending, f"{message or 'nobody could say why'}\n{again}")
         text = f"{losses} of its attempts in a row were lost before one got further, the last because {message}"
         return AttemptEnd(Ending.FAILED, f"{text}; the logs of Ray on {attempt.host or 'its nodes'} may say more")
 

@@ -9,17 +9,18 @@ from sweep_service.runner.own_events import OwnEvents
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.plain_files import read_plain
 from sweep_service.runner.trainer_process import (
+    MESSAGE_LENGTH,
     AttemptEnd,
     EventChunk,
     Job,
     OwnJob,
     Start,
     Trainer,
+    as_asked,
     attempt_end,
 )
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.own_trainer import command_line
-from trainers.process.environment import EXIT_CODES
 from trainers.process.machine_faults import names_machine_fault
 
 AFTER_STEP_FILE: Final = "resumed_after"
@@ -70,7 +71,7 @@ class OwnTrainerProcess(Trainer):
     def _end_as_told(self) -> AttemptEnd:
         """Return the end that events, exit code and log tell."""
         if self._process.exit_code in _BY_SIGTERM:  # it does not listen to it, and goes on from its newest checkpoint
-            return AttemptEnd(Ending.LOST, "the trainer was told to stop, and ended without a word")
+            return AttemptEnd(Ending.LOST, f"the trainer was ended by SIGTERM, {as_asked(self._directory)}")
         if self._process.exit_code == 0:
             return _announced_end(self._record.events, self._directory)
         return attempt_end(self._process.exit_code, self._directory)
@@ -101,7 +102,7 @@ def recorded_end(record: OwnRecord, directory: Path) -> AttemptEnd:
 def _announced_end(events: OwnEvents, directory: Path) -> AttemptEnd:
     """Say how an attempt ended whose program says by its last event, or by exit code 0 alone, that it is done."""
     if events.failed is not None:
-        return attempt_end(EXIT_CODES["FAILED"], directory)
+        return AttemptEnd(Ending.FAILED, events.failed[:MESSAGE_LENGTH])
     if events.finished == "DIVERGED":
         return AttemptEnd(Ending.DIVERGED)
     if why := events.missing:

@@ -8,7 +8,7 @@ from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import noted_after_step, recorded_end
 from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, OwnJob, attempt_end
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import Ending, with_log_command
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Attempt, Sweep
 from sweep_service.sweep.spec import SweepSpec
 
@@ -24,7 +24,6 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     store.lose_probe(fence, UNSEEN_S)
     for attempt in store.list_attempts(sweep.id, running_only=True):
         ending, message = end_unwatched(store, fence, attempt, own_job(sweep.spec))
-        message = with_log_command(message, ending, attempt.trial_id)
         store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, UNSEEN_S)
 
 

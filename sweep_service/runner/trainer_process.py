@@ -228,12 +228,14 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
             return AttemptEnd(Ending.SUCCEEDED)
         case 3:
             return AttemptEnd(Ending.DIVERGED)
-        case 4 | 5:
-            return AttemptEnd(Ending.LOST, "the trainer was told to stop, or the process that had started it ended")
+        case 4:
+            return AttemptEnd(Ending.LOST, f"the trainer ended with exit code 4, {as_asked(directory)}")
+        case 5:
+            return AttemptEnd(Ending.LOST, "the trainer ended with exit code 5: the process that had started it ended")
         case 1 | 2:
-            return AttemptEnd(Ending.FAILED, _failure(directory))
+            return AttemptEnd(Ending.FAILED, _failure(directory, exit_code))
         case 6:
-            return AttemptEnd(Ending.MACHINE_FAULT, _failure(directory))
+            return AttemptEnd(Ending.MACHINE_FAULT, _failure(directory, exit_code))
         case None:
             return _recorded_ending(directory)
         case _:
@@ -244,6 +246,11 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
             return AttemptEnd(Ending.KILLED if killed == signal.SIGKILL else Ending.CRASHED, message)
 
 
+def as_asked(directory: Path) -> str:
+    """Say who wanted a trainer to stop that ended as if it had been told to."""
+    return "as its runner asked" if (directory / STOP_FILE).exists() else "as if told to stop, but not by its runner"
+
+
 def _recorded_ending(directory: Path) -> AttemptEnd:
     last = _last_event(directory)
     match last.get("type"), last.get("outcome"):
@@ -251,15 +258,19 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
             return AttemptEnd(Ending(outcome))
         case "failed", _:
             ending = Ending.MACHINE_FAULT if last.get("code") == Ending.MACHINE_FAULT else Ending.FAILED
-            return AttemptEnd(ending, _failure(directory))
+            return AttemptEnd(ending, _failure(directory, None))
         case _:
             return AttemptEnd(Ending.LOST, "the process that had started the trainer ended, and the trainer with it")
 
 
-def _failure(directory: Path) -> str:
+def _failure(directory: Path, exit_code: int | None) -> str:
+    """Return why a trainer failed, by its last event or else its log, and the exit code if it is known."""
     last = _last_event(directory)
-    message = str(last.get("message", "")) if last.get("type") == "failed" else ""
-    return (message or _tail(directory / "stderr.log") or "the trainer said nothing")[:MESSAGE_LENGTH]
+    if last.get("type") == "failed" and (message := str(last.get("message", ""))):
+        return message[:MESSAGE_LENGTH] + (f" (exit code {exit_code})" if exit_code else "")
+    ended = f"the trainer ended with exit code {exit_code}"
+    last_words = _tail(directory / "stderr.log")
+    return f"{ended}: {last_words}" if last_words else f"{ended} and said nothing"
 
 
 def _last_event(directory: Path) -> dict[str, Any]:

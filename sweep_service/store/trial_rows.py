@@ -24,7 +24,7 @@ from sweep_service.store.base import (
 from sweep_service.store.database import writing
 from sweep_service.store.ingest import store_measurements, store_training
 from sweep_service.sweep.budget import Spent, WorkTime
-from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, Stop, TrialState, state_after
+from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, Stop, TrialState, full_message, state_after
 from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Trial, Work
 
 
@@ -204,7 +204,8 @@ class TrialRows(Rows):
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
-        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says.
+        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. What is stored
+        says beside the message what `full_message` adds to it.
 
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
@@ -218,11 +219,14 @@ class TrialRows(Rows):
                 ending, message = stop if stop.takes_place_of(ending) else (ending, message)
             ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
             outcome = MEANINGS[ending].outcome
-            values = {"outcome": outcome, "ending": ending, "message": message, "ended_at": time.time()}
+            values = {"outcome": outcome, "ending": ending, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
                 return TrialState(trial["state"])
             _hold(connection, attempt, more_held_s)
-            state = state_after(ending, _crashes_in_a_row(connection, attempt.trial_id), max_crashes)
+            crashes = _crashes_in_a_row(connection, attempt.trial_id)
+            message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
+            connection.execute(update(t.attempts).where(_is(attempt)).values(message=message))
+            state = state_after(ending, crashes, max_crashes)
             this = t.trials.c.id == attempt.trial_id
             _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
             named = _named(trial["stage"], attempt.trial_id)
@@ -317,9 +321,13 @@ def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
 
 
 def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
-    """Count a trial's crashes from the last attempt on that has recorded a checkpoint, and so got further."""
+    """Count a trial's crashes from the attempt on that was the first to record its furthest checkpoint.
+
+    One that begins anew, because its checkpoint is missing, gets no further by saving again what was saved before.
+    """
     a, c = t.attempts.c, t.checkpoints.c
-    last = select(func.coalesce(func.max(c.attempt), 0)).where(c.trial_id == trial_id).scalar_subquery()
+    first = select(c.attempt).where(c.trial_id == trial_id).order_by(c.step.desc(), c.attempt).limit(1)
+    last = func.coalesce(first.scalar_subquery(), 0)
     forgiven = select(t.trials.c.retried_after).where(t.trials.c.id == trial_id).scalar_subquery()
     crashes = select(func.count()).where(a.trial_id == trial_id, a.ending.in_(CRASHES), a.number >= last)
     crashes = crashes.where(a.number > forgiven)

@@ -186,15 +186,20 @@ _LOG_COMMAND: Final = "\nIts log: sweeps logs "
 CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning.is_crash)
 
 
-def with_log_command(message: str | None, ending: Ending, id_: str) -> str | None:
-    """Return what is said of an attempt, and below it, if its log may tell more, the command that prints that.
+def full_message(message: str | None, ending: Ending, id_: str, crashes: int, max_crashes: int) -> str | None:
+    """Return what is said of an attempt, and below it which crash it was, and the command that prints a telling log.
 
     Args:
         id_: id of the trial or the evaluation.
+        crashes: as for `state_after`.
+        max_crashes: number of crashes that are forgiven.
     """
-    if not MEANINGS[ending].log_tells:
-        return message
-    return f"{message or 'it did not say why'}{_LOG_COMMAND}{id_}"
+    meaning, lines = MEANINGS[ending], message or "it did not say why"
+    if meaning.is_crash:
+        lines += f"\nThis was crash {crashes} in a row without getting further; {max_crashes} are forgiven."
+    if meaning.log_tells:
+        lines += f"{_LOG_COMMAND}{id_}"
+    return lines if meaning.is_crash or meaning.log_tells else message
 
 
 def without_log_command(message: str) -> str:

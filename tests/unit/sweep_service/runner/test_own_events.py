@@ -442,4 +442,4 @@ def test_only_an_ordinary_file_is_read(tmp_path: Path, make: Callable[[Path], No
         assert reader.next_part().lines == ""
     assert f"{tmp_path / EVENTS_FILE} is no ordinary file that can be read" in (reader.problem or "")
     assert recorded_end(reader, tmp_path) == (Ending.FAILED, reader.problem)
-    assert attempt_end(1, tmp_path) == (Ending.FAILED, "the trainer said nothing")
+    assert attempt_end(1, tmp_path) == (Ending.FAILED, "the trainer ended with exit code 1 and said nothing")

@@ -14,7 +14,7 @@ from sweep_service.runner.own_events import MAX_LINE
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import OwnTrainerProcess, note_after_step, noted_after_step, recorded_end
 from sweep_service.runner.trainer_launch import Running
-from sweep_service.runner.trainer_process import OwnJob
+from sweep_service.runner.trainer_process import STOP_FILE, OwnJob
 from sweep_service.sweep.endings import Ending
 from tests.unit.sweep_service.runner.jobs import JOB
 from tests.unit.sweep_service.runner.ledgers import lines_of
@@ -88,8 +88,11 @@ def test_exit_code_0_alone_says_that_it_is_done_and_the_events_alone_do_not(tmp_
 
 @pytest.mark.parametrize("exit_code", [-15, 143])
 def test_one_that_ends_by_sigterm_goes_on_later(tmp_path: Path, exit_code: int) -> None:
-    ending, message = watched_end(tmp_path, exit_code, DONE[0])
-    assert (ending, message) == (Ending.LOST, "the trainer was told to stop, and ended without a word")
+    end = (Ending.LOST, "the trainer was ended by SIGTERM, as if told to stop, but not by its runner")
+    assert watched_end(tmp_path, exit_code, DONE[0]) == end
+    (tmp_path / STOP_FILE).touch()
+    asked = (Ending.LOST, "the trainer was ended by SIGTERM, as its runner asked")
+    assert watched_end(tmp_path, exit_code, DONE[0]) == asked
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_a_machine_that_takes_no_file_is_at_fault_unless_the_program_says_why(
     assert message is not None
     assert message.startswith("its folder took no file")
     failed = {"type": "failed", "message": "beta is negative"}
-    assert watched_end(tmp_path, 1, failed) == (Ending.FAILED, "beta is negative")
+    assert watched_end(tmp_path, 1, failed) == (Ending.FAILED, "beta is negative (exit code 1)")
 
 
 def _no_space(**_: object) -> None:
@@ -152,7 +155,10 @@ def test_a_program_that_removes_its_folder_is_not_the_machines_fault(tmp_path: P
     assert trainer.end.ending is Ending.FAILED
 
 
-@pytest.mark.parametrize(("said", "told"), [("", "the last words"), ("x" * 20_000, "x" * 2000)])
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("", "the trainer ended with exit code 1: the last words"), ("x" * 20_000, "x" * 2000 + " (exit code 1)")],
+)
 def test_a_failure_may_be_told_at_any_length(tmp_path: Path, said: str, told: str) -> None:
     (tmp_path / "stderr.log").write_text("the last words\n")
     assert watched_end(tmp_path, 1, {"type": "failed", "message": said}) == (Ending.FAILED, told)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sweep_service.runner.trainer_launch import Running
-from sweep_service.runner.trainer_process import EventChunk, Job, Trainer, attempt_end, trainer_environment
+from sweep_service.runner.trainer_process import STOP_FILE, EventChunk, Job, Trainer, attempt_end, trainer_environment
 from sweep_service.sweep.endings import Ending
 from tests.unit.sweep_service.runner.jobs import JOB
 from tests.unit.sweep_service.runner.ledgers import lines_of
@@ -65,9 +65,16 @@ def test_exit_codes(tmp_path: Path, exit_code: int, ending: Ending) -> None:
 
 def test_a_failure_says_what_the_trainer_said(tmp_path: Path) -> None:
     (tmp_path / "stderr.log").write_text("Traceback\nOSError: no space")
-    assert attempt_end(1, tmp_path).message == "Traceback\nOSError: no space"
+    assert attempt_end(1, tmp_path).message == "the trainer ended with exit code 1: Traceback\nOSError: no space"
     write(tmp_path, {"type": "failed", "code": "FAILED", "message": "OSError: no space"})
-    assert attempt_end(1, tmp_path).message == "OSError: no space"
+    assert attempt_end(6, tmp_path).message == "OSError: no space (exit code 6)"
+
+
+def test_who_told_a_trainer_to_stop_is_said(tmp_path: Path) -> None:
+    said = "the trainer ended with exit code 4, "
+    assert attempt_end(4, tmp_path) == (Ending.LOST, said + "as if told to stop, but not by its runner")
+    (tmp_path / STOP_FILE).touch()
+    assert attempt_end(4, tmp_path) == (Ending.LOST, said + "as its runner asked")
 
 
 def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_a_trial_is_tried_again_until_it_has_crashed_too_often(store: Store) -> 
     states = [sweeps.one_attempt(store, fence, trial.id, one, max_crashes=1, message="killed") for one in endings]
     assert states == [TrialState.PENDING, TrialState.PENDING, TrialState.FAILED]
     found = store.get_trial(trial.id)
-    assert (found.state, found.attempts, found.message) == (TrialState.FAILED, 3, "killed")
+    assert (found.state, found.attempts) == (TrialState.FAILED, 3)
+    assert (found.message or "").startswith("killed\nThis was crash 2 in a row")
     assert found.ending is Ending.CRASHED
     assert found.ended_at is not None
     assert [(a.number, a.directory, a.outcome) for a in store.list_attempts(sweep.id)] == [
@@ -75,6 +76,14 @@ def test_crashes_before_a_new_checkpoint_count_no_more(store: Store) -> None:
     written = [[], [], [checkpoint_event(8)], [], []]
     states = [sweeps.one_attempt(store, fence, trial.id, Ending.CRASHED, events, max_crashes=2) for events in written]
     assert states == [TrialState.PENDING] * 4 + [TrialState.FAILED]
+
+
+def test_what_is_saved_again_after_a_checkpoint_was_missing_is_no_progress(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    written = [[checkpoint_event(8)], [checkpoint_event(4), checkpoint_event(8)], [checkpoint_event(6)]]
+    states = [sweeps.one_attempt(store, fence, trial.id, Ending.CRASHED, events, max_crashes=2) for events in written]
+    assert states == [TrialState.PENDING] * 2 + [TrialState.FAILED]
 
 
 def test_an_attempt_ends_once(store: Store) -> None:
@@ -103,7 +112,7 @@ def test_any_text_can_be_kept(store: Store) -> None:
     fence, trial, attempt = begin(store)
     text = "\0 '; DROP TABLE sweeps; -- \U0001f600 \r\n"
     sweeps.ingest(store, fence, attempt, [samples_event(0, text)])
-    store.finish_attempt(fence, attempt, Ending.FAILED, text, max_crashes=3)
+    store.finish_attempt(fence, attempt, Ending.TIMED_OUT, text, max_crashes=3)
     store.set_sweep_state(fence, SweepState.FAILED, text)
     assert store.list_samples(fence.sweep_id)[0].completion == text
     kept = text.replace("\0", "\N{REPLACEMENT CHARACTER}")  # PostgreSQL has no NUL in texts

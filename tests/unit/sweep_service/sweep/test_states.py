@@ -9,12 +9,13 @@ from sweep_service.runner.lease import LEASE_S
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.wishes import SAVE_WITHIN_S
 from sweep_service.sweep.endings import (
+    CRASHES,
     MEANINGS,
     AttemptOutcome,
     Ending,
     Stop,
     TrialState,
-    with_log_command,
+    full_message,
     without_log_command,
 )
 from sweep_service.sweep.records import DesiredState, SweepState
@@ -66,12 +67,15 @@ def test_a_stop_by_hand_takes_the_place_of_what_would_be_tried_again_and_of_noth
 
 
 def test_the_log_is_named_where_it_may_tell_more() -> None:
-    named = {
-        ending.value for ending in Ending if "sweeps logs trl_1" in (with_log_command("so", ending, "trl_1") or "")
-    }
-    assert named == {"FAILED", "CRASHED", "KILLED", "HUNG"}
-    assert with_log_command("so", Ending.TIMED_OUT, "trl_1") == "so"
-    assert with_log_command(None, Ending.CRASHED, "trl_1") == "it did not say why\nIts log: sweeps logs trl_1"
+    said = {ending: full_message("so", ending, "trl_1", 2, 3) or "" for ending in Ending}
+    assert {ending for ending, text in said.items() if "sweeps logs trl_1" in text} == {Ending.FAILED, *CRASHES}
+    assert {ending for ending, text in said.items() if "crash 2 in a row" in text} == {*CRASHES}
+    assert full_message("so", Ending.TIMED_OUT, "trl_1", 2, 3) == "so"
+    assert full_message(None, Ending.SUCCEEDED, "trl_1", 0, 3) is None
+    assert full_message(None, Ending.CRASHED, "trl_1", 4, 3) == (
+        "it did not say why\nThis was crash 4 in a row without getting further; 3 are forgiven.\n"
+        "Its log: sweeps logs trl_1"
+    )
     assert without_log_command("a\nb\nIts log: sweeps logs trl_1") == "a\nb"
     assert without_log_command("a\nb") == "a\nb"
 
