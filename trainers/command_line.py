@@ -26,6 +26,7 @@ from trainers.config.package_settings import with_package_loss
 from trainers.errors import CheckpointError, ConfigError
 from trainers.extensions import require_packages
 from trainers.policy.checkpoints import newest
+from trainers.printable import printable
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.events import EVENTS_FILE, EventWriter, NoEvents, append_event, read_events
 from trainers.process.imports import without_collections
@@ -232,7 +233,7 @@ def _preview(options: argparse.Namespace) -> int:
         if options.json:
             sys.stdout.write(json.dumps({"problems": error.problems}) + "\n")
         return _refused(str(error))
-    sys.stdout.write(shown.model_dump_json() + "\n" if options.json else text(shown))
+    sys.stdout.write(shown.model_dump_json() + "\n" if options.json else printable(text(shown)))
     return EXIT_CODES["SUCCEEDED"]
 
 

@@ -11,8 +11,8 @@ import typer
 from sweep_service.cli.arguments import connect, find_work_or_sweep
 from sweep_service.cli.output import say
 from sweep_service.client import Client
-from sweep_service.processes.log_files import printable
 from sweep_service.schemas import LogPart
+from trainers.printable import printable
 
 _AWAY_S: Final = 120.0
 """Seconds to wait for a server that restarts, while following."""

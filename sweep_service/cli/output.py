@@ -1,6 +1,7 @@
 """Prints for people and programs: data on standard output, everything else on standard error."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +19,7 @@ from sweep_service.errors import InvalidSpec, ServiceError
 from sweep_service.schemas import SweepView
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.records import DesiredState, SweepState, TrialState
+from trainers.printable import printable
 
 STYLES: dict[str, str] = {
     "QUEUED": "yellow",
@@ -33,18 +36,28 @@ STYLES: dict[str, str] = {
 _PIPED_WIDTH = 1000
 _GAP = 2
 """Spaces between columns."""
+_C1 = re.compile(r"[\x7f-\x9f]")
+"""Control characters that JSON leaves as they are."""
 _LEAST_WRAPPED = 24
 """Smallest width of a column whose texts take several lines."""
 
 
+class _Inert(Console):
+    """Prints no escape sequence and no control character but those that rich makes itself."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
 def stdout() -> Console:
     """Return the console for data; piped output is neither coloured nor cut."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    return _Inert(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 def stderr() -> Console:
     """Return the console for progress and remarks."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return _Inert(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def say(text: str) -> None:
@@ -53,7 +66,8 @@ def say(text: str) -> None:
 
 
 def print_data(text: str) -> None:
-    """Print a line of data as it is."""
+    """Print a line of data as it is, but on a terminal nothing that it would act on."""
+    text = printable(text) if sys.stdout.isatty() else text
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
@@ -63,7 +77,10 @@ def write_output(content: bytes, output: str) -> None:
     Raises: ServiceError, if the file cannot be written.
     """
     if output == "-":
-        sys.stdout.buffer.write(content)
+        if sys.stdout.isatty():
+            sys.stdout.write(printable(content.decode(errors="replace")))
+        else:
+            sys.stdout.buffer.write(content)
         return
     path = Path(output).expanduser().absolute()
     try:
@@ -75,7 +92,8 @@ def write_output(content: bytes, output: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print models, or containers of them, as one JSON document."""
-    print_data(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    print_data(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _plain(value: Any) -> Any:

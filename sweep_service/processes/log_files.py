@@ -4,24 +4,18 @@ A log lies in the storage, where code of users writes, too: no path leads out of
 """
 
 import os
-import re
 import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sweep_service.errors import NoLog
 from sweep_service.processes.child_processes import this_host
+from trainers.printable import printable
 
 LOG_FILE: Final = "stderr.log"
 """Name of the file in an attempt's folder to which its trainer prints."""
 MAX_PART: Final = 1 << 20
 """Largest number of bytes of one part."""
-_SEQUENCE: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # titles, links, the clipboard
-    r"|\x1b[ -/]*[0-~]"
-)
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class LogBytes(NamedTuple):
@@ -84,11 +78,6 @@ def _last_lines(content: bytes, lines: int) -> bytes:
         if begin < 0:
             return content
     return content[begin + 1 :]
-
-
-def printable(text: str) -> str:
-    """Return text without escape sequences and control characters; tabs, line feeds and carriage returns stay."""
-    return _CONTROL.sub("", _SEQUENCE.sub("", text.replace("\r\n", "\n")))
 
 
 def settled(text: str) -> str:

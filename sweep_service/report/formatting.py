@@ -1,12 +1,17 @@
-"""Numbers, intervals and counts as text, the same everywhere in the report."""
+"""Numbers, intervals, counts and the texts of others as text, the same everywhere in the report."""
 
 import math
 from typing import Final
+
+from trainers.printable import printable
 
 NOTHING: Final = "\N{EN DASH}"
 """Text for a missing value."""
 _MOST_DIGITS: Final = 9
 """Number of decimals from which a number counts as zero."""
+_SPECIAL: Final = str.maketrans(
+    {char: f"\\{char}" for char in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -66,3 +71,8 @@ def duration(hours: float) -> str:
     seconds = 3600 * hours
     value, unit = (hours, "h") if hours >= 1 else (seconds / 60, "min") if seconds >= 60 else (seconds, "s")
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
+def plain(value: str) -> str:
+    """Put a user's text on one line, with nothing in it that Markdown, HTML or a terminal would act on."""
+    return " ".join(printable(value).split()).translate(_SPECIAL)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
+from sweep_service.report.formatting import plain
 from sweep_service.sweep.links import curves_link
 from sweep_service.sweep.records import Sweep
 from sweep_service.tracking.benchmark_words import MEAN
@@ -76,7 +77,7 @@ def sweep_note(sweep: Sweep, report: Report | None) -> str:
     if report and report.interim:
         parts.append("This is an interim report: every number may still change.")
     if sweep.message:
-        parts.append(sweep.message)
+        parts += map(plain, sweep.message.splitlines())
     if report and report.cautions:
         parts.append("Warnings: " + ", ".join(f"`{caution.code}`" for caution in report.cautions) + ".")
     parts.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sweep_service.report import Report
+from sweep_service.report.formatting import plain
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
@@ -142,7 +143,7 @@ def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
 def progress_tags(trial: Trial) -> dict[str, str]:
     """Return the tags that change as a trial goes on."""
     warnings = [f"{warning.code}: {warning.message}" for warning in trial.warnings]
-    note = "\n\n".join([trial.message or "", *warnings]).strip()
+    note = "\n\n".join(map(plain, [*(trial.message or "").splitlines(), *warnings]))
     tags = {"state": trial.state.value, "attempt": str(trial.attempts), "mlflow.note.content": note[:MAX_TAG]}
     codes = ",".join(warning.code for warning in trial.warnings)
     return tags | ({"warnings": codes[:MAX_TAG]} if codes else {})

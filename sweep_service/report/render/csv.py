@@ -13,6 +13,7 @@ from sweep_service.report.facts.trial_health import COLUMNS
 from sweep_service.report.model import BenchmarkCell, BenchmarkTable, ConfigRow, Report, StageResult, TrialRow
 from sweep_service.report.render.views import Delta, deltas, reference, varied
 from sweep_service.sweep.records import Stage
+from trainers.printable import printable
 
 Table = Literal["trials", "configs"]
 
@@ -37,10 +38,10 @@ def render_csv(report: Report, table: Table = "trials") -> bytes:
 
 
 def inert(value: Any) -> Any:
-    """Return a cell that no spreadsheet computes: a text that could start a formula is led by `'`."""
+    """Return a cell on which no spreadsheet and no terminal acts: what could start a formula is led by `'`."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
-    text = str(value)
+    text = printable(str(value))
     starts = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
     return f"'{text}" if starts and not _is_number(text) else text
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, signed
+from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, plain, signed
 from sweep_service.report.model import (
     BenchmarkCell,
     BenchmarkDifference,
@@ -27,10 +27,8 @@ from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
 from sweep_service.sweep.labels import ROLE_NAMES, short_name, value_text
 from sweep_service.sweep.records import Role, Stage
+from trainers.printable import printable
 
-_SPECIAL: Final = str.maketrans(
-    {char: f"\\{char}" for char in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-)
 _MOST_CONFIGS: Final = 50
 _MOST_FAILURES: Final = 20
 _MOST_PROMPTS: Final = 3
@@ -61,11 +59,6 @@ def render_markdown(report: Report) -> bytes:
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def plain(value: str) -> str:
-    """Put a user's text on one line, with nothing in it that Markdown or HTML would act on."""
-    return " ".join(value.split()).translate(_SPECIAL)
-
-
 def _part(title: str, blocks: Sequence[str]) -> list[str]:
     return [f"## {title}", *blocks] if blocks else []
 
@@ -84,7 +77,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def fenced(text: str, language: str = "") -> str:
     """Write a block of code that no backtick inside can end."""
     fence = "`" * max(3, 1 + max((len(list(run)) for char, run in groupby(text) if char == "`"), default=0))
-    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+    return f"{fence}{language}\n{printable(text)}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 
 def _code(text: str) -> str:

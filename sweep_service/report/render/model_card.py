@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from sweep_service.report.formatting import NOTHING, count, estimate, number
+from sweep_service.report.formatting import NOTHING, count, estimate, number, plain
 from sweep_service.report.model import BenchmarkTable, BestConfig, ConfigRow, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
-from sweep_service.report.render.markdown import bullets, fenced, plain, table
+from sweep_service.report.render.markdown import bullets, fenced, table
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Role, Stage
 from trainers.catalog.entries import ModelEntry

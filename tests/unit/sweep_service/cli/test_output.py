@@ -1,20 +1,36 @@
 """Numbers, times and parameters as people read them; specs as people write them."""
 
+import json
+import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from rich.text import Text
 
 from sweep_service.cli.exits import ExitCode, code_of_state, exit_code
-from sweep_service.cli.output import counts_text, number, span
+from sweep_service.cli.output import (
+    counts_text,
+    number,
+    print_data,
+    print_error,
+    print_facts,
+    print_json,
+    print_table,
+    say,
+    span,
+    write_output,
+)
 from sweep_service.cli.spec_file import SpecFileError, parse_yaml, read_spec
 from sweep_service.cli.sweep_print import print_plan
 from sweep_service.client.connection import Message, read_messages
-from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError
+from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError, SpecError
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import MEDIA_TYPES, ReportFormat
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.records import SweepState, TrialState
+from tests.terminal import Terminal
+from tests.unit.sweep_service.report.report_parts import OBEYED
 
 
 @pytest.mark.parametrize(
@@ -22,6 +38,36 @@ from sweep_service.sweep.records import SweepState, TrialState
 )
 def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+HOSTILE = "\x1b[2Jcleared\x1b]0;retitled\x07\x9b31mred\x08\x1bc"
+
+
+def test_no_text_of_others_acts_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, errors = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setenv("TERM", "dumb")  # so that nothing is coloured by ourselves
+    for columns in ("200", "20"):  # a table, and one whose last column stands below
+        monkeypatch.setenv("COLUMNS", columns)
+        print_table(["NAME", HOSTILE], [[HOSTILE, Text(HOSTILE, "red")]], loose=[HOSTILE])
+    print_facts({HOSTILE: HOSTILE}, 12)
+    print_data(HOSTILE)
+    write_output(HOSTILE.encode(), "-")
+    say(HOSTILE)
+    print_error(InvalidSpec([SpecError(HOSTILE, HOSTILE)]))
+    print_error(ServiceError(HOSTILE))
+    for shown in (screen.getvalue(), errors.getvalue()):
+        assert shown.count("clearedred") >= 4
+        assert not OBEYED.search(shown)
+
+
+def test_json_names_control_characters_by_number(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"label": HOSTILE + "\x85ä"})
+    shown = capsys.readouterr().out
+    assert not OBEYED.search(shown)
+    assert "ä" in shown
+    assert json.loads(shown) == {"label": HOSTILE + "\x85ä"}
 
 
 def test_a_baseline_with_another_loss_is_told_by_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 import socket
 
+import httpx
 import pytest
 
 from sweep_service.client.connection import Connection
@@ -12,6 +13,14 @@ def test_the_token_is_not_sent_to_a_stranger(strangers_port: int) -> None:
     with pytest.raises(StrangerListens):
         connection.request("GET", "/v1/sweeps")
     connection.close()
+
+
+def test_a_stream_that_is_silent_for_too_long_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = Connection(f"http://127.0.0.1:{server.getsockname()[1]}", "token", timeout_s=60, patience_s=0)
+        with pytest.raises(httpx.ReadTimeout), connection.stream("/v1/events", {}, silence_s=0.1):
+            pass
+        connection.close()
 
 
 def test_no_proxy_gets_the_token_for_a_server_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

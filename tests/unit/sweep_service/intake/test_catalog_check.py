@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sweep_service.intake.catalog_check import check_catalog, named_entries
+from sweep_service.intake.catalog_check import _ENOUGH, check_catalog, named_entries
 from sweep_service.intake.spec_check import parse_spec
 from tests.golden import matches_golden
 from tests.model_folders import model_files, write_model
@@ -90,6 +90,12 @@ def test_everything_is_said_at_once(cache: Path) -> None:
         "/training/task/validation/prompt",
         "/training/task/apart_from",
     ]
+
+
+def test_a_space_with_more_wrong_values_than_are_told_is_refused(cache: Path) -> None:
+    values = [f"model-{number}" for number in range(3 * _ENOUGH)]
+    found = told(spec(space={"model.model": values}, data="gsm8k"), cache)
+    assert found.keys() >= {"/space/model.model", "/training/task/data"}
 
 
 def test_an_empty_catalog_says_so(tmp_path: Path) -> None:

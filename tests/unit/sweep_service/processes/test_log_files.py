@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sweep_service.errors import NoLog
-from sweep_service.processes.log_files import printable, read_log, settled
+from sweep_service.processes.log_files import read_log, settled
 
 
 @pytest.fixture
@@ -79,26 +79,6 @@ def test_only_files_are_logs(log: Path) -> None:
 def test_a_storage_behind_a_link_is_read(log: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(log.parent.parent)
     assert read_log(tmp_path / "link" / "attempt" / "stderr.log", tmp_path / "link", tail=1).content == b"three\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m text", "red text"),
-        ("\x1b]0;a title\x07after", "after"),
-        ("\x1b]52;c;cm0gLXJm\x1b\\after", "after"),
-        ("\x1bP1;2|data\x1b\\after", "after"),
-        ("\x9b2Jafter", "after"),
-        ("\x1bcafter\x1b(Bmore", "aftermore"),
-        ("a\x08b\x7fc\x00\x85d", "abcd"),
-        ("\ttab\nline\r\nend", "\ttab\nline\nend"),
-        ("half \x1b", "half "),
-        ("\x1b]no end\nnext line", "\nnext line"),
-        ("ä 漢 😀", "ä 漢 😀"),
-    ],
-)
-def test_what_a_terminal_would_obey_is_taken_out(text: str, shown: str) -> None:
-    assert printable(text) == shown
 
 
 def test_a_progress_bar_is_settled_to_its_last_state() -> None:

@@ -47,8 +47,11 @@ CANARIES = (
     "=cmd|' /C calc'!A0",
     "```\n</textarea></pre></style><svg onload=alert(1)>\n~~~",
     "@SUM(1+1)*cmd|' /C calc'!A0",
+    "\x1b[2J\x1b]0;retitled\x07\x9b31mred\x08",
 )
-"""Texts that would act in HTML, a script, JSON in a script, Markdown, Jinja or a spreadsheet."""
+"""Texts that would act in HTML, a script, JSON in a script, Markdown, Jinja, a spreadsheet or a terminal."""
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters on which a terminal acts, but tabs and line feeds."""
 ALL = "\n".join(CANARIES)
 
 
@@ -58,6 +61,7 @@ def check_inert(markdown: str) -> None:
         assert raw not in markdown
     assert "](" not in markdown.replace("\\](", "").replace("\\]\\(", "")
     assert not re.search(r"(?m)^\s*(```|~~~|=|---$)", markdown)
+    assert not OBEYED.search(markdown)
     assert markdown.count("## ") == len(re.findall(r"(?m)^#{2,} ", markdown))
     for table in (block for block in markdown.split("\n\n") if block.startswith("|")):
         assert len({line.count("|") - line.count("\\|") for line in table.splitlines()}) == 1, table

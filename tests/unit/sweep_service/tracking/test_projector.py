@@ -1,5 +1,6 @@
 """The calls of a tracking server by the projection, written down and compared with the rows of a real store."""
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from sweep_service.schemas import MEDIA_TYPES
 from sweep_service.store import Store
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.projector import EXPERIMENT, Projector
-from sweep_service.tracking.tracker import MetricPoint, RunStatus, TrackerRefused
+from sweep_service.tracking.tracker import MetricPoint, RunStatus, TrackerAway, TrackerRefused
 from tests import stored_sweeps as sweeps
 
 
@@ -117,6 +118,28 @@ def test_a_sweep_and_its_begun_trials_are_handed_over_once_with_all_that_is_stor
     assert {step: points["eval/avg_at_k", step][0] for step in (4, 8, 12, 16)} == {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4}
     assert points["final/objective", 0][0] == pytest.approx(0.3)  # the mean of the last three
     assert points["final/avg_at_k", 0][0] == 0.4
+
+
+def test_what_is_left_is_handed_over_when_the_worker_stops_unless_the_server_is_away(store: Store) -> None:
+    sweep, _ = sweeps.start(store)
+    stop = threading.Event()
+    stop.set()
+    recorder = Recorder()
+    Projector(store, recorder).run(stop)
+    assert recorder.runs.keys() == {f"run of sweep {sweep.id}"}
+
+    away, tries = threading.Event(), list[str]()
+
+    def experiment(name: str) -> str:
+        tries.append(name)
+        away.set()
+        raise TrackerAway("connection refused")
+
+    gone = Recorder()
+    gone.experiment = experiment
+    sweeps.start(store, name="another")
+    Projector(store, gone).run(away)
+    assert len(tries) == 1
 
 
 def test_what_the_server_refused_or_lost_is_handed_over_again_once_somebody_asks(store: Store) -> None:

@@ -1,5 +1,9 @@
+import errno
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from trainers.process.events import EventWriter, read_events
 
@@ -26,3 +30,16 @@ def test_a_line_torn_by_a_crash_is_dropped_before_the_next_event(tmp_path: Path)
     with EventWriter(path) as events:
         events.write("step", step=2)
     assert [json.loads(line)["step"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 2]
+
+
+def test_an_end_that_cannot_be_kept_is_an_error_unless_another_one_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"), EventWriter(tmp_path / "events.jsonl"):
+        pass
+    with pytest.raises(ValueError, match="the first"), EventWriter(tmp_path / "events.jsonl"):
+        raise ValueError("the first")

@@ -32,7 +32,7 @@ from sweep_service.report.render.views import (
 )
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
-from tests.unit.sweep_service.report.report_parts import CANARIES, check_inert, hostile_report, with_every_part
+from tests.unit.sweep_service.report.report_parts import CANARIES, OBEYED, check_inert, hostile_report, with_every_part
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
 
@@ -122,6 +122,7 @@ def test_hostile_text_is_inert_in_csv(hostile: Report, table: Table) -> None:
     assert len(rows) == len(hostile.trials if table == "trials" else hostile.configs)
     assert {len(row) for row in rows} == {len(header)}
     assert "alert(1)" in content
+    assert not OBEYED.search(content)
     for cell in (cell for row in [header, *rows] for cell in row):
         assert not cell.lstrip().startswith(("=", "+", "@")), cell
         if cell.startswith("-"):
