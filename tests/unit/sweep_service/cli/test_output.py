@@ -40,7 +40,7 @@ def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-HOSTILE = "\x1b[2Jcleared\x1b]0;retitled\x07\x9b31mred\x08\x1bc"
+HOSTILE = "\x1b[2Jcleared\x1b]0;retitled\x1b\\\x9b31mred\x08\x1bc"
 
 
 def test_no_text_of_others_acts_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
