@@ -156,6 +156,20 @@ def test_a_server_that_stands_still_once_it_was_ready_has_had_its_time_to_start(
         stack.stop()
 
 
+def test_rays_folder_goes_with_the_one_made_around_it_and_with_nothing_else(settings: Settings, tmp_path: Path) -> None:
+    kept, home = tmp_path / "somebody's", tmp_path / "home"
+    kept.touch()
+    for folder, gone in ((home / "ray", home / "ray"), (tmp_path / "made" / "ray", tmp_path / "made")):
+        folder.mkdir(parents=True)
+        stack = Stack(settings.model_copy(update={"home": home}), say=lambda _: None)
+        stack._ray_note.write_text(str(folder))
+        stack._remove_ray_folder()
+        assert not gone.exists()
+        assert not stack._ray_note.exists()
+    assert kept.exists()
+    assert home.exists()
+
+
 def test_a_service_that_hangs_is_killed_with_all_below_it_and_started_again(settings: Settings, tmp_path: Path) -> None:
     beats = tmp_path / "beats"
     code = (

@@ -115,6 +115,7 @@ def test_a_checkpoint_is_measured_to_the_byte_as_its_exported_model(
     assert all(sample["reward"] == float(sample["correct"]) for sample in event["shown"])
     assert (ran.events[0]["type"], ran.events[-1]["outcome"]) == ("started", "SUCCEEDED")
     assert set(ran.events[0]["versions"]) >= {"python", "torch", "transformers"}
+    assert ran.of("progress")[0]["phase"] == "reading the checkpoint"
     assert [(e["done"], e["total"]) for e in ran.of("progress") if e["phase"] == "expressions"][-1] == (384, 384)
     assert {entry.name for entry in (tmp_path / "attempt").iterdir()} == {"events.jsonl"}
 

@@ -73,9 +73,14 @@ def test_tokens_add_up(straight: Run) -> None:
     assert sum(step["tokens/step"] for step in rollout) / 64 == pytest.approx(rollout[0]["completion/length_mean"])
 
 
-def test_resuming_continues_bit_for_bit(straight: Run, cache: Path, tmp_path: Path) -> None:
+def test_resuming_continues_bit_for_bit(
+    straight: Run, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = run(small_config(steps=16), tmp_path / "first", cache)
+    capsys.readouterr()
     second = run(small_config(steps=32), tmp_path / "second", cache, resume_from=first.output / "step-16")
+    shown = [text for text in capsys.readouterr().err.split("\r") if text.startswith("training:")]
+    assert [text.partition("| ")[2].split()[0] for text in (shown[0], shown[-1])] == ["16/32", "32/32"]
     assert second.of("started")[0]["resumed_from_step"] == 16
     assert [event["step"] for event in second.of("evaluation")] == [24, 32]
     assert second.metrics() == straight.metrics(after=16)

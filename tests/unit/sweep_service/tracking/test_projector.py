@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from sweep_service.schemas import MEDIA_TYPES
+from sweep_service.settings import Settings
 from sweep_service.store import Store
+from sweep_service.sweep.records import SweepState
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.projector import EXPERIMENT, Projector
 from sweep_service.tracking.tracker import MetricPoint, RunStatus, TrackerAway, TrackerRefused
+from sweep_service.worker.reports import build_report
 from tests import stored_sweeps as sweeps
 
 
@@ -47,14 +50,8 @@ class Recorder:
         if self.refuses:
             raise TrackerRefused("no such tag")
         run_id = "run of " + " ".join(tags[key] for key in identity)
-        self.runs[run_id] = {
-            "name": name,
-            "start": start_time,
-            "tags": dict(tags),
-            "params": {},
-            "points": [],
-            "files": {},
-        }
+        new = {"name": name, "start": start_time, "tags": dict(tags), "params": {}, "points": [], "files": {}}
+        self.runs.setdefault(run_id, new)
         return run_id
 
     def log(
@@ -118,6 +115,28 @@ def test_a_sweep_and_its_begun_trials_are_handed_over_once_with_all_that_is_stor
     assert {step: points["eval/avg_at_k", step][0] for step in (4, 8, 12, 16)} == {4: 0.1, 8: 0.2, 12: 0.3, 16: 0.4}
     assert points["final/objective", 0][0] == pytest.approx(0.3)  # the mean of the last three
     assert points["final/avg_at_k", 0][0] == 0.4
+
+
+def test_a_new_report_has_runs_of_its_own_for_its_configs(store: Store) -> None:
+    sweep, fence = sweeps.start(store, benchmarks={"names": ["arithmetic"], "of": "all"})
+    for trial in store.list_trials(sweep.id):
+        sweeps.run_trial(store, fence, trial)
+    for number, evaluation in enumerate(sweeps.add_missing_evaluations(store, fence)):
+        sweeps.measure(store, fence, evaluation, {"arithmetic": number % 5})
+    store.set_sweep_state(fence, SweepState.FINALIZING)
+    recorder = Recorder()
+    projector = Projector(store, recorder)
+    for public in ("http://one", "http://two"):  # another address is another report
+        digest, contents = build_report(store, sweep.id, Settings(mlflow_url=public))
+        store.put_report(sweep.id, digest, contents)
+        while projector.carry():
+            pass
+        shown = [run for run in recorder.runs.values() if run["tags"]["kind"] == "config"]
+        assert {run["tags"]["report"] for run in shown} == {digest}
+        assert len(shown) == len(store.list_configs(sweep.id))
+        assert all("benchmark/arithmetic/avg_at_k" in {point.key for point in run["points"]} for run in shown)
+        for points in (run["points"] for run in shown):
+            assert len({(point.key, point.step) for point in points}) == len(points) > 0
 
 
 def test_what_is_left_is_handed_over_when_the_worker_stops_unless_the_server_is_away(store: Store) -> None:

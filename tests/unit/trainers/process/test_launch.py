@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.kept_signals import kept_signals
+from tests.waiting import PATIENT_S
 from trainers.process import launch
 from trainers.process.environment import RENDEZVOUS
 from trainers.process.launch import _codes, exit_code, meeting_place, process_environment, reserved_port
@@ -16,7 +17,7 @@ from trainers.process.signals import STOP_SIGNALS, signal_pipe
 KILLED = int(signal.SIGKILL)
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *scripts: str, grace_s: float = 30.0) -> list[int]:
+def ended(monkeypatch: pytest.MonkeyPatch, *scripts: str, grace_s: float = PATIENT_S) -> list[int]:
     """Exit codes of shell scripts started together, and that none of them is left."""
     monkeypatch.setattr(launch, "GRACE_S", grace_s)
     with kept_signals():

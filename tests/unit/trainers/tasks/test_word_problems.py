@@ -65,6 +65,14 @@ def test_repeated_problems_are_all_on_one_side(tmp_path: Path) -> None:
     assert len(problems.training) + len(problems.validation) == 30
 
 
+def test_training_leaves_out_what_validation_has_and_no_other_held_out_problem(tmp_path: Path) -> None:
+    add_dataset(tmp_path, "both", {"train": [line(n) for n in range(30)], "test": [line(n) for n in range(10)]})
+    problems = task(tmp_path, data="both", validation={"split": "test", "problems": 4})
+    training, validation = ({problem.answer for problem in part} for part in (problems.training, problems.validation))
+    assert (len(validation), left_out(problems)) == (4, {"like_validation": 4})
+    assert training == {str(number + 1) for number in range(30)} - validation
+
+
 def test_the_warm_start_is_taught_the_training_answers_in_boxes() -> None:
     random_numbers = random.Random(0)
     answers = {problem.prompt: problem.answer for problem in SHOP.training}

@@ -10,6 +10,7 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import confirm_records
 from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, new_id
 from sweep_service.sweep.spec import SweepSpec
@@ -62,14 +63,27 @@ def test_results_of_another_kind_or_the_same_seeds_add_nothing(changes: Any) -> 
 CONFIRM = {"tune": [0], "confirm": {"top_k": 1, "seeds": [10, 11, 12]}}
 
 
-def reported(store: Store, name: str = "betas", **changes: Any) -> Sweep:
+def halves_event(event: dict[str, Any]) -> dict[str, Any]:
+    """An event of a trainer that also records both halves of the problems, the confirm part's being harder."""
+    if event["type"] != "evaluation":
+        return event
+    value = event["metrics"]["eval/avg_at_k"]
+    parts = {"eval/tune_part/avg_at_k": value, "eval/confirm_part/avg_at_k": value - 0.05}
+    return event | {"metrics": event["metrics"] | parts}
+
+
+def reported(store: Store, name: str = "betas", *, in_halves: bool = False, **changes: Any) -> Sweep:
     """Run a sweep through both stages, and keep its report."""
     sweep, fence = sweeps.start(store, name=name, **{"seeds": CONFIRM} | changes)
     tune, configs = store.list_trials(sweep.id), store.list_configs(sweep.id)
     chosen = [config for config in configs if Role.SPACE in config.roles][:1]
     store.add_configs(fence, *confirm_records(sweep.spec, sweep.id, configs, chosen, len(tune)))
     for trial in store.list_trials(sweep.id):
-        sweeps.run_trial(store, fence, trial)
+        if in_halves:
+            events = [*map(halves_event, sweeps.training_events(1, 16)), sweeps.finished_event({})]
+            sweeps.one_attempt(store, fence, trial.id, Ending.SUCCEEDED, events)
+        else:
+            sweeps.run_trial(store, fence, trial)
     sweeps.finish(store, fence)
     store.put_report(sweep.id, "digest", {"verdict": b'{"outcome": "UNDECIDED"}'})
     return sweep
@@ -95,6 +109,7 @@ def test_gather_finds_earlier_reported_sweeps_of_the_same_model_and_task(store: 
 
 def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(store: Store, tmp_path: Path) -> None:
     reported(store, "same")
+    reported(store, "halves", in_halves=True)
     reported(store, "shorter", training={"steps": 24})
     reported(store, "other-objective", objective={"metric": "eval/pass_at_k"})
     last = reported(store, "last")
@@ -103,6 +118,10 @@ def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(stor
     same = (8 + 12 + 16) / 40 / 3  # the mean of the last three evaluations
     assert earlier["same"].confirmed == {id_: dict.fromkeys([10, 11, 12], pytest.approx(same)) for id_ in configs}
     assert earlier["same"].measured_by == "eval/avg_at_k"
+    assert earlier["halves"].confirmed == {
+        id_: dict.fromkeys([10, 11, 12], pytest.approx(same - 0.05)) for id_ in configs
+    }
+    assert earlier["halves"].measured_by == "eval/confirm_part/avg_at_k"
     assert earlier["shorter"].confirmed == earlier["other-objective"].confirmed == {}
 
 
