@@ -83,7 +83,7 @@ def ray_head(home: Path, cpus: int, gpus: int, **variables: str) -> Iterator[dic
     """
     port, token, log = unused_port(), home / "ray-token", home / "ray.log"
     new_ray_token(token)
-    environment = os.environ | head_environment(token, unused_port()) | variables
+    environment = os.environ | head_environment(token, unused_port(), home / "ray.alive") | variables
     with tempfile.TemporaryDirectory(prefix="sweeps-ray-", ignore_cleanup_errors=True) as short:  # holds sockets
         keeper = start_kept(head_command(port, Path(short), cpus, gpus), environment, log)
         try:

@@ -61,7 +61,7 @@ async def livez() -> dict[str, str]:
 
 
 def readyz(request: Request) -> dict[str, str]:
-    """Say whether requests can be served: the database answers and its schema is the one this version needs."""
+    """Say whether sweeps can be served: the database answers, and the worker and Ray's node of this machine live."""
     try:
         request.app.state.service.check_ready()
     except NotReady as error:

@@ -58,9 +58,9 @@ def worker(
     [bold]sweeps worker --check[/bold]
     """
     if check:
-        from sweep_service.worker.heartbeat import complaint
+        from sweep_service.processes.heartbeat import missing_worker
 
-        if (wrong := complaint(Settings())) is not None:
+        if (wrong := missing_worker(Settings().home)) is not None:
             raise ServiceError(wrong)
         return
     from sweep_service.worker.work_loop import run_worker

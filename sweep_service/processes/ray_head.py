@@ -4,7 +4,9 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from sweep_service.processes.ray_node import NODE_FILE, watch_node
 
 OBJECT_STORE_BYTES: Final = 100_000_000
 """Size of Ray's shared memory in bytes; results of trials are small."""
@@ -30,15 +32,17 @@ def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
     ]
 
 
-def head_environment(token_file: Path, free_port: int) -> dict[str, str]:
+def head_environment(token_file: Path, free_port: int, node_file: Path) -> dict[str, str]:
     """Return the variables of a head. Everything that connects to it needs `client_environment`.
 
     Args:
         free_port: port for the one listener of Ray that has no option.
+        node_file: sign of life of the head's node.
     """
     return client_environment(token_file) | {
         "DASHBOARD_METRIC_PORT": str(free_port),
-        "RAY_START_HOOK": f"{__name__}.without_client_server",
+        "RAY_START_HOOK": f"{watch_node.__module__}.{watch_node.__name__}",
+        NODE_FILE: str(node_file),
         "RAY_enable_metrics_collection": "0",
         # it would kill actors, whoever uses the memory; Linux kills who does, and then a trial's message says so
         "RAY_memory_monitor_refresh_ms": "0",
@@ -53,11 +57,6 @@ def client_environment(token_file: Path) -> dict[str, str]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-
-
-def without_client_server(ray_params: Any, _head: bool) -> None:
-    """Leave out the client server that `ray start` runs: unused here, it would run anything for who has the token."""
-    ray_params.ray_client_server_port = None
 
 
 def new_ray_token(path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 import httpx
 
 from sweep_service.auth import ensure_token
+from sweep_service.processes import heartbeat
 from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.processes.port_owners import check_port
 from sweep_service.processes.ray_head import (
@@ -31,7 +32,6 @@ from sweep_service.processes.vigil import Vigil
 from sweep_service.serve.checks import free_port
 from sweep_service.settings import Settings, without_hub_tokens
 from sweep_service.tracking.credentials import sign_in
-from sweep_service.worker import heartbeat
 
 LOG_BYTES: Final = 1_000_000
 """Number of bytes of an earlier log that are kept at each start."""
@@ -43,6 +43,8 @@ LOOK_EVERY_S: Final = 5.0
 """Seconds between two looks at whether a service shows life."""
 SILENT_S: Final = 30.0
 """Seconds after which a server that answers nothing hangs."""
+NODE_SILENT_S: Final = 60.0
+"""Seconds without life after which Ray's node hangs; all trials on it begin again from their checkpoints then."""
 STILL_S: Final = heartbeat.DEAD_AFTER_S + 3 * heartbeat.BEAT_EVERY_S
 """Seconds after which a worker whose loop has not moved hangs; it may wait a minute for its database."""
 STARTS_S: Final = 300.0
@@ -192,7 +194,7 @@ def services(
             worker,
             common,
             logs / "worker.log",
-            vigil=_vigil(heartbeat.movement(settings), STILL_S),
+            vigil=_vigil(heartbeat.movement(heartbeat.worker_file(settings.home)), STILL_S),
         ),
     ]
 
@@ -203,7 +205,8 @@ def _vigil(shows_life: Callable[[], bool], patience_s: float) -> Vigil:
 
 def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int | None, gpus: int | None) -> Service:
     log, token_file = settings.home / "logs" / "ray.log", settings.home / "ray-token"
-    environment = common | head_environment(token_file, free_port())
+    sign = heartbeat.node_file(settings.home)
+    environment = common | head_environment(token_file, free_port(), sign)
 
     def ready() -> bool:
         if not is_ready(log):
@@ -214,6 +217,7 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
     def prepare() -> None:
         """Take another port if the one of the earlier head has been taken meanwhile; the worker finds the new one."""
         nonlocal port
+        sign.touch()  # from now on the node is judged by it
         new_ray_token(token_file)
         if ray.process is not None and (other := free_port(port)) != port:
             port, ray.command = other, head_of(other)
@@ -223,7 +227,8 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
         return head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
 
     port = _port(settings.ray_address)
-    ray = Service("ray", head_of(port), environment, log, ready, prepare)
+    vigil = _vigil(heartbeat.movement(sign), NODE_SILENT_S)
+    ray = Service("ray", head_of(port), environment, log, ready, prepare, vigil)
     return ray
 
 

@@ -13,6 +13,7 @@ from typing import IO, Final, Self
 from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
+from sweep_service.processes.heartbeat import node_file
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import Service, note_addresses, ray_folder, services
 from sweep_service.settings import Settings
@@ -116,6 +117,7 @@ class Stack:
             home = self.settings.home
             shutil.rmtree(folder if folder.is_relative_to(home) else folder.parent, ignore_errors=True)
             self._ray_note.unlink()
+        node_file(self.settings.home).unlink(missing_ok=True)
 
     def ask_to_stop(self) -> None:
         """Have `wait` return, or starting end with KeyboardInterrupt; asked again, end all services at once.

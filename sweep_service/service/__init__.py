@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sweep_service.errors import NotReady
 from sweep_service.intake.preview import with_prompts
 from sweep_service.intake.whole_check import check_spec, missing_rewards
+from sweep_service.processes.heartbeat import standstill
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
 from sweep_service.service.results import Results, best_yaml
@@ -26,13 +27,15 @@ class SweepService(Steering, Logs, Results):
     """The requests that users may make, but for plain rows, which `store` gives. Raises `sweep_service.errors`."""
 
     def check_ready(self) -> None:
-        """Check that the database answers and has the schema that this version needs.
+        """Check that the database answers with the schema that this version needs, and that this machine's parts work.
 
         Raises: NotReady; the database's own error, if it does not answer.
         """
         present, needed = schema_versions(self.store.engine)
         if present != needed:
             raise NotReady(f"the database has schema {present}, this version needs {needed}; run `sweeps db upgrade`")
+        if (still := standstill(self.settings.home)) is not None:
+            raise NotReady(still)
 
     def plan(self, raw: object) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.

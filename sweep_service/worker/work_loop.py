@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sweep_service.errors import StaleEpoch
 from sweep_service.processes.child_processes import end_in_words, kill, log_tail, start, stop, this_host
+from sweep_service.processes.heartbeat import Heartbeat, worker_file
 from sweep_service.processes.vigil import Vigil
 from sweep_service.runner.lease import GAVE_WAY_EXIT_CODE, LEASE_S, NO_RAY_EXIT_CODE, RENEW_EVERY_S
 from sweep_service.runner.leftovers import remove_unneeded
@@ -29,7 +30,6 @@ from sweep_service.tracking.credentials import certificates, sign_in
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import LAST_PASSES_S, Projector
 from sweep_service.worker.deleter import Deleter
-from sweep_service.worker.heartbeat import Heartbeat
 from sweep_service.worker.ray_wait import RayWait
 from sweep_service.worker.report_builder import ReportBuilder
 from sweep_service.worker.sole_worker import sole_worker
@@ -110,7 +110,7 @@ class Worker:
 
     def run(self, stopped: threading.Event) -> None:
         """Work until `stopped` is set; then end all runners and release their sweeps."""
-        next_claim, heartbeat = 0.0, Heartbeat(self.settings)
+        next_claim, heartbeat = 0.0, Heartbeat(worker_file(self.settings.home))
         try:
             while not stopped.wait(_TICK_S):
                 parts = [self._look_after_runners, self._look_after_waiting]

@@ -16,11 +16,10 @@ import pytest
 
 from sweep_service.client import Client
 from sweep_service.pages.live_sweeps import LiveSweep
+from sweep_service.processes.heartbeat import Heartbeat, worker_file
 from sweep_service.schemas import SweepView
-from sweep_service.settings import Settings
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState, TrialState
-from sweep_service.worker.heartbeat import Heartbeat
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, fail_first, finish, play, record, whenever_asked
 from tests.stored_sweeps import add_missing_evaluations, measure, one_attempt
@@ -157,7 +156,7 @@ def test_a_worker_that_does_not_run_fails_its_check(sweeps: Sweeps, home: Path) 
     ran = sweeps("worker", "--check")
     assert ran.code == 1
     assert ran.err.startswith("error: no worker runs on ")
-    Heartbeat(Settings(home=home)).beat()
+    Heartbeat(worker_file(home)).beat()
     assert sweeps("worker", "--check").code == 0
 
 

@@ -38,7 +38,8 @@ def raylet(home: Path, name: str, head: str, *options: str) -> Iterator[None]:
     command += [f"--object-store-memory={OBJECT_STORE_BYTES}", "--min-worker-port=0", "--max-worker-port=0"]
     command += ["--include-log-monitor=false", "--dashboard-agent-listen-port=0", "--log-color=false"]
     packages = {"PYTHONPATH": str(Path(__file__).parents[3]), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-    keeper = start_kept(command, os.environ | head_environment(home / "ray-token", unused_port()) | packages, log)
+    rays = head_environment(home / "ray-token", unused_port(), home / f"{name}.alive")
+    keeper = start_kept(command, os.environ | rays | packages, log)
     try:
         wait_until(f"{name} is ready, {log}", lambda: is_ready(log) or keeper.poll() is not None)
         assert keeper.poll() is None, log.read_text()
