@@ -19,7 +19,7 @@ _ANSWER_WITHIN_S: Final = 10.0
 
 
 def watch_node(ray_params: Any, head: bool) -> None:
-    """Have a thread of this `ray start` end it once its head's node is no longer alive; Ray calls it before it starts."""
+    """Have a thread of `ray start` end it once its head's node is no longer alive; Ray calls this before it starts."""
     ray_params.ray_client_server_port = None  # unused here, it would run anything for who has the token
     if head:
         threading.Thread(target=_watch, args=(ray_params,), name="node-watch", daemon=True).start()

@@ -7,13 +7,11 @@ from typing import Final
 
 import psutil
 
+from sweep_service.processes.processor_use import has_worked, processor_time_s
 from sweep_service.processes.vigil import Vigil
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import EVENTS_FILE, Trainer
 
-BUSY_SHARE: Final = 0.005
-"""Share of one core above which a trainer works. One that is stopped or waits for ever uses none, apart from threads
-that wake to look around; one that samples, trains or loads uses many times more, whatever a GPU does for it."""
 _LONGEST_PAUSE_S: Final = 10.0
 _LOOKS: Final = 6
 """Least number of looks without life before a trainer is ended."""
@@ -64,22 +62,9 @@ class HangWatch:
 
     def _shows_life(self) -> bool:
         size_before, busy_before_s = self._size, self._busy_s
-        self._size, self._busy_s = self._events_size(), self._processor_time_s()
-        if self._size != size_before:
-            return True
-        # It falls when a process below ends whose parent does not wait for it: that is life, too.
-        return not 0 <= self._busy_s - busy_before_s < BUSY_SHARE * self._every_s
+        pid = self._trainer.pid
+        self._size, self._busy_s = self._events_size(), 0.0 if pid is None else processor_time_s(pid)
+        return self._size != size_before or has_worked(busy_before_s, self._busy_s, self._every_s)
 
     def _events_size(self) -> int:
         return self._events.stat().st_size if self._events.exists() else 0
-
-    def _processor_time_s(self) -> float:
-        """Return the seconds of processor time of the trainer, of all below it, and of those that have ended there."""
-        if self._trainer.pid is None:
-            return 0.0
-        trainer, busy_s = psutil.Process(self._trainer.pid), 0.0
-        for process in [trainer, *trainer.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                busy_s += times.user + times.system + times.children_user + times.children_system
-        return busy_s

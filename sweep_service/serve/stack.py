@@ -4,23 +4,33 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+import psutil
+
 from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
 from sweep_service.processes.heartbeat import node_file
+from sweep_service.processes.processor_use import has_worked, processor_time_s
+from sweep_service.processes.vigil import Vigil
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
-from sweep_service.serve.services import Service, note_addresses, ray_folder, services
+from sweep_service.serve.services import LOOK_EVERY_S, Service, note_addresses, ray_folder, services
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
 from trainers.process.signals import hear_stop_signals
 
-READY_TIMEOUT_S: Final = 90.0
+STARTS: Final = 3
+"""Number of times that a service may end before all of them are ready; Ray and MLflow have deadlines of their own."""
+MOTIONLESS_S: Final = 90.0
+"""Seconds of looks at services that are not ready and do nothing, after which they are given up."""
+SAY_EVERY_S: Final = 15.0
+"""Seconds between two words on what is waited for."""
 STOP_GRACE_S: Final = 5.0
 
 
@@ -145,17 +155,28 @@ class Stack:
             raise KeyboardInterrupt
 
     def _wait_until_ready(self) -> None:
-        began, waiting = time.monotonic(), list(self._services)
+        """Wait until all are ready, however long that takes on busy cores, as long as something moves."""
+        began = said_at = time.monotonic()
+        waiting, ends = list(self._services), Counter[str]()
+        vigil = Vigil(_work_of(waiting), MOTIONLESS_S, LOOK_EVERY_S)
         while waiting:
             self._look_whether_to_stop()
             for service in [service for service in waiting if service.dead]:
-                raise CannotStart(f"{service.name} ended at once; the end of {service.log}:\n{log_tail(service.log)}")
+                ends[service.name] += 1
+                if ends[service.name] == STARTS:
+                    tail = f"the end of {service.log}:\n{log_tail(service.log)}"
+                    raise CannotStart(f"{service.name} ended at once, {STARTS} times; {tail}")
+                self.say(f"{service.name} has ended, and is started once more (see {service.log})")
+                service.start()
             for service in [service for service in waiting if service.is_ready()]:
                 waiting.remove(service)
                 self.say(f"{service.name} is ready after {time.monotonic() - began:.1f} s")
-            if time.monotonic() - began > READY_TIMEOUT_S:
-                names = " and ".join(service.name for service in waiting)
-                raise CannotStart(f"{names} not ready after {READY_TIMEOUT_S:.0f} s; see {waiting[0].log}")
+            names = " and ".join(service.name for service in waiting)
+            if waiting and vigil.hangs():
+                raise CannotStart(f"{names} not ready, and idle for {vigil.lifeless_s:.0f} s; see {waiting[0].log}")
+            if waiting and time.monotonic() - said_at > SAY_EVERY_S:
+                said_at = time.monotonic()
+                self.say(f"waiting for {names}, for {said_at - began:.0f} s so far (see {waiting[0].log})")
             time.sleep(0.1)
 
     def _run_guard(self) -> None:
@@ -191,6 +212,23 @@ class Stack:
         (self.settings.home / "address.json").unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.close()
+
+
+def _work_of(services: Sequence[Service]) -> Callable[[], bool]:
+    """Return what tells whether one of these services has worked since it was asked before, or is gone."""
+    before = dict[int, float]()
+
+    def worked() -> bool:
+        now = dict[int, float]()
+        for process in (service.process for service in services if service.process is not None):
+            with suppress(psutil.Error):
+                now[process.pid] = processor_time_s(process.pid)
+        moved = any(has_worked(before.get(pid, -1.0), busy_s, LOOK_EVERY_S) for pid, busy_s in now.items())
+        before.clear()
+        before.update(now)
+        return moved or not now
+
+    return worked
 
 
 def _stop_together(stopping: Sequence[Service], grace_s: float) -> None:

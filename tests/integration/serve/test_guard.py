@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import sweep_service.serve.services as serve_services
+import sweep_service.serve.stack as stack_module
 from sweep_service.processes.vigil import Vigil
+from sweep_service.serve.checks import CannotStart
 from sweep_service.serve.services import Service
 from sweep_service.serve.stack import Stack, Unguarded
 from sweep_service.settings import Settings
@@ -198,3 +200,61 @@ def test_a_service_that_hangs_is_killed_with_all_below_it_and_started_again(sett
         wait_until("what was below it has ended", lambda: not Path(f"/proc/{below}").exists())
         wait_until("it beats", lambda: beats.read_text() not in ("", str(below)))
         assert len(said) == 1
+
+
+def starting(settings: Settings, monkeypatch: pytest.MonkeyPatch, *services: Service) -> tuple[Stack, list[str]]:
+    """A stack whose services have been started, and that looks at them every tenth of a second."""
+    for name, value in (("LOOK_EVERY_S", 0.1), ("MOTIONLESS_S", 1.0), ("SAY_EVERY_S", 0.5)):
+        monkeypatch.setattr(stack_module, name, value)
+    said = list[str]()
+    stack = Stack(settings, say=said.append)
+    stack._services = list(services)
+    for one in services:
+        one.start()
+    return stack, said
+
+
+def test_a_start_is_waited_for_as_long_as_something_moves(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It works for longer than an idle one would be waited for, and ends once before that."""
+    ready, once = tmp_path / "ready", tmp_path / "once"
+    code = (
+        f"import pathlib, time; once = pathlib.Path({str(once)!r}); first = not once.exists(); once.touch()\n"
+        "if first: raise SystemExit(1)\n"
+        "end = time.process_time() + 3\n"
+        "while time.process_time() < end: pass\n"
+        f"pathlib.Path({str(ready)!r}).touch(); time.sleep(3600)"
+    )
+    busy = service(tmp_path, ready=ready.exists)
+    busy.command = [sys.executable, "-c", code]
+    stack, said = starting(settings, monkeypatch, busy)
+    try:
+        stack._wait_until_ready()
+    finally:
+        stack.stop()
+    assert said[0].startswith("worker has ended, and is started once more")
+    assert any(line.startswith("waiting for worker, for ") for line in said)
+    assert said[-1].startswith("worker is ready after ")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import time; time.sleep(3600)", "worker not ready, and idle for 1 s; see "),
+        ("raise SystemExit('no such database')", "worker ended at once, 3 times; the end of "),
+    ],
+)
+def test_a_start_is_given_up_when_nothing_moves_or_it_ends_again_and_again(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, why: str
+) -> None:
+    stuck = service(tmp_path, ready=lambda: False)
+    stuck.command = [sys.executable, "-c", code]
+    stack, _ = starting(settings, monkeypatch, stuck)
+    try:
+        with pytest.raises(CannotStart) as refusal:
+            stack._wait_until_ready()
+    finally:
+        stack.stop()
+    assert str(refusal.value).startswith(why)
+    assert ("no such database" in str(refusal.value)) is ("no such database" in code)
