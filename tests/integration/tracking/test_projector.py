@@ -165,7 +165,7 @@ def test_curves_grow_while_a_trial_runs_and_a_resumed_one_repeats_no_point(
     carry_all(carry, store)
     (run,) = trial_runs(client, sweep.id)
     assert (run.info.status, run.data.tags["attempt"]) == ("FINISHED", "2")
-    assert run.data.tags["mlflow.note.content"].startswith("BETAS_NEARLY_INERT: ")
+    assert run.data.tags["mlflow.note.content"].startswith(r"BETAS\_NEARLY\_INERT: ")
     assert arrived_points(client, sweep.id) == {trial.id: sorted(stored_points(store, sweep.id)[trial.id])}
     assert [m.step for m in client.get_metric_history(run.info.run_id, "loss")] == list(range(1, 17))
 

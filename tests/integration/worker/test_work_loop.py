@@ -264,8 +264,9 @@ def test_a_sweep_whose_trials_all_failed_has_failed_and_says_why(tmp_path: Path)
     Worker(store, settings).run(_stop_when_ended(settings, sweep.id))
     ended = store.get_sweep(sweep.id)
     assert ended.state is SweepState.FAILED
-    number = len(store.list_trials(sweep.id))
-    assert ended.message == f"no trial has a result; {number} failed, the first: it ended as FAILED"
+    first, *others = store.list_trials(sweep.id)
+    said = f"no trial has a result; {1 + len(others)} failed, the first: it ended as FAILED"
+    assert ended.message == f"{said}\nIts log: sweeps logs {first.id}"
     assert Report.model_validate_json(store.get_report(sweep.id, "json")).verdict.outcome is Outcome.INSUFFICIENT
     store.close()
 

@@ -51,6 +51,7 @@ def test_no_text_of_others_acts_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     for columns in ("200", "20"):  # a table, and one whose last column stands below
         monkeypatch.setenv("COLUMNS", columns)
         print_table(["NAME", HOSTILE], [[HOSTILE, Text(HOSTILE, "red")]], loose=[HOSTILE])
+    monkeypatch.setenv("COLUMNS", "200")
     print_facts({HOSTILE: HOSTILE}, 12)
     print_data(HOSTILE)
     write_output(HOSTILE.encode(), "-")
