@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,19 +31,18 @@ def _watch(ray_params: Any) -> None:
 
     While Ray's control service (GCS) does not answer nothing is known: there is no sign of life either.
     """
-    from ray._raylet import GcsClient
-    from ray.core.generated.gcs_pb2 import GcsNodeInfo
-
+    make_client: Any = import_module("ray._raylet").GcsClient
+    is_alive: int = import_module("ray.core.generated.gcs_pb2").GcsNodeInfo.ALIVE
     heartbeat, client, lived = Heartbeat(Path(os.environ[NODE_FILE])), None, False
     while True:
         time.sleep(_LOOK_EVERY_S)
         try:
             if client is None:
-                client = GcsClient(address=f"{ray_params.node_ip_address}:{ray_params.gcs_server_port}")
+                client = make_client(address=f"{ray_params.node_ip_address}:{ray_params.gcs_server_port}")
             nodes = client.get_all_node_info(timeout=_ANSWER_WITHIN_S).values()
         except Exception:  # noqa: BLE001 (Ray's own errors of any kind: it starts, hangs or ends)
             continue
-        alive = any(node.is_head_node and node.state == GcsNodeInfo.ALIVE for node in nodes)
+        alive = any(node.is_head_node and node.state == is_alive for node in nodes)
         if alive:
             lived = True
             heartbeat.beat()

@@ -211,7 +211,10 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
     def ready() -> bool:
         if not is_ready(log):
             return False
-        check_port("127.0.0.1", port)
+        try:
+            check_port("127.0.0.1", port)
+        except ConnectionRefusedError:  # the log tells of an earlier head
+            return False
         return True
 
     def prepare() -> None:

@@ -147,6 +147,16 @@ def named(*words: str) -> Callable[[Path, Attempt], psutil.Process]:
     return lambda home, _: one_of(home, *words)
 
 
+def rays(title: str) -> Callable[[Path, Attempt], psutil.Process]:
+    """A child of the raylet, which has given itself this title and hides its environment behind it."""
+
+    def find(home: Path, _: Attempt) -> psutil.Process:
+        children = one_of(home, "raylet/raylet").children()
+        return next(child for child in children if " ".join(child.cmdline()).startswith(title))
+
+    return find
+
+
 def keeper(*words: str, lower: bool = False) -> Callable[[Path, Attempt], psutil.Process]:
     """The upper or the lower half of the keeper above the program with these words."""
 
@@ -176,7 +186,7 @@ VICTIMS: dict[str, Callable[[Path, Attempt], psutil.Process]] = {
     "trainer": above_trainer(0),
     "lower keeper of the trainer": above_trainer(1),
     "what forks trainers, their upper keeper": above_trainer(2),
-    "actor": named("ray::TrialActor.train"),
+    "actor": rays("ray::trial-"),
     "runner": named("sweep_service.runner"),
     "worker": named("sweep_service", "worker"),
     "upper keeper of the worker": keeper("sweep_service", "worker"),
@@ -193,8 +203,8 @@ VICTIMS: dict[str, Callable[[Path, Attempt], psutil.Process]] = {
     "lower keeper of ray": keeper(*RAY_START, lower=True),
     "gcs_server": named("gcs/gcs_server"),
     "raylet": named("raylet/raylet"),
-    "DashboardAgent": named("ray::DashboardAgent"),
-    "RuntimeEnvAgent": named("ray::RuntimeEnvAgent"),
+    "DashboardAgent": rays("ray::DashboardAgent"),
+    "RuntimeEnvAgent": rays("ray::RuntimeEnvAgent"),
     "dashboard": named("dashboard/dashboard.py"),
 }
 OFTEN = ("lower keeper of the trainer", "worker", "upper keeper of mlflow", "api", "DashboardAgent")
