@@ -16,6 +16,9 @@ LOG_FILE: Final = "stderr.log"
 """Name of the file in an attempt's folder to which its trainer prints."""
 MAX_PART: Final = 1 << 20
 """Largest number of bytes of one part."""
+MAX_LOG: Final = 256 << 20
+"""Largest number of bytes of a trainer's log: of a longer one the end is kept."""
+KEPT: Final = 16 << 20
 
 
 class LogBytes(NamedTuple):
@@ -83,3 +86,22 @@ def _last_lines(content: bytes, lines: int) -> bytes:
 def settled(text: str) -> str:
     """Return text as a terminal shows it in the end: of each progress bar, printable, only the last state."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in printable(text).split("\n"))
+
+
+def shorten_log(path: Path) -> None:
+    """Leave the end of a log that has become too long, and above it how much is missing.
+
+    Whoever writes it appends, and goes on below; what it writes at this very moment may be lost, too.
+    """
+    try:
+        if path.lstat().st_size <= MAX_LOG:
+            return
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as log:
+            log.seek(-KEPT, os.SEEK_END)
+            end = log.read(KEPT)
+            left_out = log.tell() - len(end)
+            log.truncate(0)
+            log.seek(0)
+            log.write(b"(%d bytes of this log were left out, for it had become too long)\n" % left_out + end)
+    except OSError:  # no file, or a disk in trouble: no training ends for its log
+        return

@@ -222,8 +222,8 @@ class Ledger:
             process = {"host": host, "pid": pid, "pid_started_at": started}
             running.attempt = running.attempt.model_copy(update=process)  # known to `kill_trainers` before all else
             self._store.set_process(self._fence, running.attempt, host, pid, started)
-        if lines := result.pop("events", ""):
-            events = [json.loads(line) for line in lines.splitlines()]
+        events = [json.loads(line) for line in result.pop("events", "").splitlines()]
+        if result.get("end", 0) > result.get("start", 0):  # all of its events may have been thinned out
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
             if any(event.get("model_only") for event in events):  # a model that can be measured
                 self._idle_room = None

@@ -46,7 +46,7 @@ class _Event(BaseModel):
 
 class _Started(_Event):
     type: Literal["started"]
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default={}, max_length=500)
 
 
 class _StepEvent(_Event):

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.runner.own_events import MAX_LINE, BadEvent, OwnEvents
+from sweep_service.runner.own_notes import OwnNotes
 from sweep_service.runner.plain_files import NotPlain, is_there, open_plain
 from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, EventChunk, OwnJob
 
+MAX_FILE: Final = 1 << 30
+"""Most bytes of the events of one attempt."""
 _SHOWN: Final = 120
 _MAX_NAME: Final = 255
 _MAX_PATH: Final = 4000  # Linux takes 4095 bytes, and what is in a checkpoint has longer paths
@@ -28,14 +31,17 @@ class OwnRecord:
 
     def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
         self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
-        self.events = OwnEvents(job.steps, job.metric, job.after_step)
+        self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
         """What is wrong with the first bad line; nothing that follows it is read."""
 
     def next_part(self) -> EventChunk:
-        """Return the next events, and the bytes between which their lines lie; an empty chunk if there are none."""
+        """Return the next events, and the bytes between which their lines lie, of which none may be left after thinning.
+
+        Only a chunk from a byte to the same byte says that there is nothing now.
+        """
         start, found = self._passed_on, list[str]()
-        while not found and (lines := self._next_lines()):  # those that were passed on before give nothing
+        while self._passed_on == start and (lines := self._next_lines()):  # those before give nothing
             found = self._take(lines)
         return EventChunk(start, self._passed_on, "".join(f"{line}\n" for line in found))
 
@@ -52,10 +58,12 @@ class OwnRecord:
                 self.problem = f"line {self._line} of {EVENTS_FILE}, {shown}: {error}; {REMEDY}"
                 break
             self._read = end
+            kept = [one for event in events for one in self._notes.kept(event)]
             if end > self._passed_on:
-                found += events
+                found += kept
                 self._passed_on = end
-        return [json.dumps(event, separators=(",", ":")) for event in [*found, *self._without_checkpoint(found)]]
+        missing = [one for event in self._without_checkpoint(found) for one in self._notes.kept(event)]
+        return [json.dumps(event, separators=(",", ":")) for event in [*found, *missing]]
 
     def _without_checkpoint(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Warn if the newest checkpoint is not there; older ones the program may have removed by now."""
@@ -72,7 +80,11 @@ class OwnRecord:
             return []
         try:
             with open_plain(self._directory / EVENTS_FILE) as file:
-                if os.fstat(file.fileno()).st_size < self._read:
+                size = os.fstat(file.fileno()).st_size
+                if size > MAX_FILE:
+                    self.problem = f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it; {REMEDY}"
+                    return []
+                if size < self._read:
                     self.problem = f"{EVENTS_FILE} has become shorter; append to it, and open it once; {REMEDY}"
                     return []
                 file.seek(self._read)

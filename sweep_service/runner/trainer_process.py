@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 import trainers
 from sweep_service.processes.child_processes import started_at, terminate, this_host
+from sweep_service.processes.log_files import LOG_FILE, shorten_log
 from sweep_service.runner.plain_files import read_plain
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.settings import without_secrets
@@ -174,6 +175,7 @@ class Trainer:
         """
         if (self._directory / STOP_FILE).exists():
             self._process.ask_to_save()
+        shorten_log(self._directory / LOG_FILE)
         self._process.wait(timeout_s)
         return self._process.exit_code is not None
 
@@ -241,7 +243,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
         case _:
             killed = -exit_code if exit_code < 0 else exit_code - 128  # a launcher of several processes adds 128
             what = f"signal {killed}" if 0 < killed < signal.NSIG else f"exit code {exit_code}"
-            last_words = _tail(directory / "stderr.log")
+            last_words = _tail(directory / LOG_FILE)
             message = f"the trainer was ended by {what}" + (f": {last_words}" if last_words else "")
             return AttemptEnd(Ending.KILLED if killed == signal.SIGKILL else Ending.CRASHED, message)
 
@@ -269,7 +271,7 @@ def _failure(directory: Path, exit_code: int | None) -> str:
     if last.get("type") == "failed" and (message := str(last.get("message", ""))):
         return message[:MESSAGE_LENGTH] + (f" (exit code {exit_code})" if exit_code else "")
     ended = f"the trainer ended with exit code {exit_code}"
-    last_words = _tail(directory / "stderr.log")
+    last_words = _tail(directory / LOG_FILE)
     return f"{ended}: {last_words}" if last_words else f"{ended} and said nothing"
 
 

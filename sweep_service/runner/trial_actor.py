@@ -100,7 +100,7 @@ class TrialActor(tune.Trainable):
         result["actor"] = json.dumps([this_host(), os.getpid(), started_at(os.getpid())])
         if trainer.started_at is not None:
             result["process"] = json.dumps([this_host(), trainer.pid, trainer.started_at])
-        if ended and not part.lines:  # only once everything it wrote has been passed on
+        if ended and part.end == part.start:  # only once everything it wrote has been passed on
             ending, message = trainer.end
             if ending is Ending.SUCCEEDED:
                 _tidy(self._job, ended=True)

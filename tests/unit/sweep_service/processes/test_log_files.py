@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sweep_service.errors import NoLog
-from sweep_service.processes.log_files import read_log, settled
+from sweep_service.processes import log_files
+from sweep_service.processes.log_files import read_log, settled, shorten_log
 
 
 @pytest.fixture
@@ -84,3 +85,25 @@ def test_a_storage_behind_a_link_is_read(log: Path, tmp_path: Path) -> None:
 def test_a_progress_bar_is_settled_to_its_last_state() -> None:
     assert settled("start\n\rtraining: 0%\rtraining: \x1b[1m50%\rtraining: 100%\nend") == "start\ntraining: 100%\nend"
     assert settled("10%\r20%\r") == "20%"
+
+
+def test_of_a_log_that_has_become_too_long_the_end_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "MAX_LOG", 1000)
+    monkeypatch.setattr(log_files, "KEPT", 100)
+    path = tmp_path / "stderr.log"
+    shorten_log(path)
+    with path.open("ab", buffering=0) as program:
+        program.write(b"a" * 1000)
+        shorten_log(path)
+        assert path.stat().st_size == 1000
+        program.write(b"b" * 60)
+        shorten_log(path)
+        program.write(b"c")
+    said = b"(960 bytes of this log were left out, for it had become too long)\n"
+    assert path.read_bytes() == said + b"a" * 40 + b"b" * 60 + b"c"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"d" * 2000)
+    path.unlink()
+    path.symlink_to(elsewhere)
+    shorten_log(path)
+    assert elsewhere.stat().st_size == 2000

@@ -151,6 +151,16 @@ def test_a_crashed_trial_comes_again_from_its_checkpoint_until_it_has_crashed_to
     assert given(ledger.next_job("c")).trial_id != first.trial_id
 
 
+def test_a_part_whose_events_were_all_thinned_out_counts_as_read(store: Store, tmp_path: Path) -> None:
+    sweep, _, ledger = at_work(store, tmp_path, slots=1)
+    given(ledger.next_job("a"))
+    lines = lines_of([*training_events(1, 4)])
+    ledger.report("a", {"events": "", "start": 0, "end": 500, "done": False})
+    ledger.report("a", {"events": lines, "start": 500, "end": 900, "done": False})
+    (attempt,) = store.list_attempts(sweep.id, running_only=True)
+    assert (store.events_offset(attempt), store.get_trial(attempt.trial_id).step) == (900, 4)
+
+
 def test_a_checkpoint_that_is_gone_is_not_resumed_from(store: Store, tmp_path: Path, clock: list[float]) -> None:
     _, _, ledger = at_work(store, tmp_path, slots=1)
     given(ledger.next_job("a"))

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep_service.intake.spec_check import parse_spec
+from sweep_service.runner import own_record
 from sweep_service.runner.own_events import MAX_LINE, BadEvent, OwnEvents, _Any
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import recorded_end
-from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, OwnJob, attempt_end
+from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, EventChunk, OwnJob, attempt_end
 from sweep_service.sweep.endings import Ending
 from trainers.config import EvaluationConfig
 from trainers.evaluation.evaluate import evaluate
@@ -443,3 +444,27 @@ def test_only_an_ordinary_file_is_read(tmp_path: Path, make: Callable[[Path], No
     assert f"{tmp_path / EVENTS_FILE} is no ordinary file that can be read" in (reader.problem or "")
     assert recorded_end(reader, tmp_path) == (Ending.FAILED, reader.problem)
     assert attempt_end(1, tmp_path) == (Ending.FAILED, "the trainer ended with exit code 1 and said nothing")
+
+
+def test_a_flood_of_warnings_is_read_part_by_part_and_hardly_any_is_passed_on(tmp_path: Path) -> None:
+    warning = line(type="warning", code="ODD", message="x" * 1900)
+    (tmp_path / EVENTS_FILE).write_bytes(warning * 3000 + line(type="step", step=1))
+    reader, parts = record(tmp_path), list[EventChunk]()
+    while (part := reader.next_part()).end > part.start:
+        parts.append(part)
+    assert [part.start for part in parts[1:]] == [part.end for part in parts[:-1]]
+    assert parts[-1].end == (tmp_path / EVENTS_FILE).stat().st_size
+    assert max(part.end - part.start for part in parts) <= MAX_PART + 1
+    events = [event for part in parts for event in part.events]
+    assert events[-1]["type"] == "step"
+    assert len(events) == 100 + 12 + 1  # 2,900 were left out, told at each power of two
+    assert any(part.lines == "" for part in parts)
+
+
+def test_a_file_that_has_become_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_record, "MAX_FILE", 4 << 20)
+    with (tmp_path / EVENTS_FILE).open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    reader = record(tmp_path)
+    assert reader.next_part().lines == ""
+    assert (reader.problem or "").startswith("events.jsonl has more than 4 MiB; write less into it")
