@@ -1,7 +1,7 @@
 """Thins what a trainer of one's own says beside its results, so that no program floods the store. Pure.
 
-Steps, evaluations and checkpoints are results: none is left out. They are bounded by `trainer.steps`, and a program that
-writes too many bytes of them ends with a reason (`own_record.py`).
+Steps, evaluations and checkpoints are results: none is left out. `trainer.steps` bounds them, and a program that writes
+too many bytes of them ends with a reason (`own_record.py`).
 """
 
 import time

@@ -36,7 +36,7 @@ class OwnRecord:
         """What is wrong with the first bad line; nothing that follows it is read."""
 
     def next_part(self) -> EventChunk:
-        """Return the next events, and the bytes between which their lines lie, of which none may be left after thinning.
+        """Return the next events, which may all have been thinned out, and the bytes between which their lines lie.
 
         Only a chunk from a byte to the same byte says that there is nothing now.
         """

@@ -20,8 +20,12 @@ ROLES: Final = (
     "fork server",
     "evaluation",
     "raylet",
+    "agent",
     "gcs",
+    "head",
+    "dashboard",
     "mlflow",
+    "keeper",
     "serve",
 )
 """Roles that a process may have."""
@@ -58,7 +62,10 @@ def _all(installation: Installation) -> Iterator[Victim]:
         yield Victim("serve", psutil.Process(serve.pid))
     for process in installation.processes():
         command = command_of(process)
-        if _keeps(command) or not command:
+        if not command:
+            continue
+        if _keeps(command):
+            yield Victim("keeper", process)
             continue
         joined = " ".join(command)
         if (work := _work(storage, process.pid)) is not None:
@@ -69,20 +76,32 @@ def _all(installation: Installation) -> Iterator[Victim]:
             yield Victim("runner", process, command[command.index("sweep_service.runner") + 1])
         elif command[0].endswith("raylet/raylet"):
             yield Victim("raylet", process)
+            yield from (Victim("agent", child) for child in _agents(process))
         elif command[0].endswith("gcs/gcs_server"):
             yield Victim("gcs", process)
+        elif "ray.scripts.scripts" in joined:
+            yield Victim("head", process)
+        elif "dashboard/dashboard.py" in joined:
+            yield Victim("dashboard", process)
         elif "uvicorn" in command and "mlflow" in joined:
             yield Victim("mlflow", process)
         else:
             yield from (Victim(role, process) for words, role in _LAST_WORDS if joined.endswith(words))
 
 
-def _actor_above(trainer: psutil.Process) -> psutil.Process | None:
-    """Return the process in Ray above a trainer and the process that forked or keeps it."""
+def _agents(raylet: psutil.Process) -> list[psutil.Process]:
+    """Return a raylet's agents, which have given themselves titles, and hide their environment behind them."""
     try:
-        parent = trainer.parent()
-        command = [] if parent is None else parent.cmdline()
-        return parent.parent() if parent and (_keeps(command) or "preloaded" in " ".join(command)) else None
+        children = raylet.children()
+    except psutil.NoSuchProcess:
+        return []
+    return [child for child in children if " ".join(command_of(child)).startswith(("ray::Dash", "ray::Runtime"))]
+
+
+def _actor_above(trainer: psutil.Process) -> psutil.Process | None:
+    """Return the process in Ray above a trainer and those that forked and keep it."""
+    try:
+        return next((one for one in trainer.parents() if " ".join(one.cmdline()).startswith("ray::trial-")), None)
     except psutil.NoSuchProcess:
         return None
 
