@@ -3,17 +3,15 @@
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.processes.child_processes import LIFELINE, log_tail, stop
+from sweep_service.processes.child_processes import log_tail, start_kept, stop
 from sweep_service.settings import without_secrets
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
@@ -86,7 +84,7 @@ def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | s
     if code == EXIT_CODES["BAD_CONFIG"]:
         problems = [" ".join(problem.split()) for problem in json.loads(answer)["problems"]]
         raise InvalidSpec([SpecError(_pointer(problem), f"{problem:.1000}") for problem in problems])
-    ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+    ended = f"ended by signal {code - 128}" if code > 128 else f"exit code {code}"
     if _OUT_OF_MEMORY.search(last):
         return f"reading data and tokenizer took more than {LIMIT_BYTES / 2**30:g} GiB"
     detail = f"the trainer could not read data and tokenizer: {last:.500} ({ended})"
@@ -97,19 +95,16 @@ def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> i
     """Run the trainer, its answer and its log into files of the folder; None if it took longer than the limit."""
     file = folder / "config.yaml"
     file.write_text(config.model_dump_json(), encoding="utf-8")
+    limited = [
+        "sh",
+        "-c",
+        f'ulimit -d {LIMIT_BYTES >> 10}; exec "$@"',
+        "sh",
+    ]  # below the keeper, so that it has no limit
     command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json", "--cache", str(cache)]
-    with (folder / "output").open("wb") as out, (folder / "log").open("wb") as err:
-        process = subprocess.Popen(
-            [*command, "--parent-fd", str(LIFELINE)],
-            env={**without_secrets(os.environ), "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+    environment = without_secrets(os.environ) | {"OMP_NUM_THREADS": "1"}
+    process = start_kept([*limited, *command], environment, folder / "log", answer=folder / "output")
     try:
-        with suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:
         return None

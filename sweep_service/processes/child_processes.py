@@ -23,30 +23,41 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def start(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path | None = None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    cwd: Path | None = None,
+    answer: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child in a session of its own, its lifeline on standard input, its output appended to `log`.
+
+    Args:
+        answer: file to which its standard output is appended; None: the log as well.
 
     Programs that ask for the kernel's death signal must be started by a thread that lives as long as this process.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with log.open("ab") as errors, (answer or log).open("ab") as output:
         return subprocess.Popen(
             command,
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=output,
-            stderr=output,
+            stderr=errors,
             cwd=cwd,
             start_new_session=True,
         )
 
 
 def start_kept(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path | None = None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    cwd: Path | None = None,
+    answer: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program that knows nothing of lifelines; the process returned is its keeper."""
-    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log, cwd)
+    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log, cwd, answer)
 
 
 def run_to_end(
