@@ -1,5 +1,7 @@
 """Events as a stream: complete, in order, resumable, and gone when the sweep or the server ends."""
 
+import threading
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from sweep_service.client import Client
 from sweep_service.sweep.records import Event
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import finish, play
-from tests.waiting import PATIENT_S, wait_until
+from tests.waiting import PATIENT_S, in_threads, wait_until
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -82,3 +84,24 @@ def test_streams_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) ->
             return answer.status_code == 200
 
     wait_until("a closed stream no longer counts", is_free)
+
+
+def test_of_streams_that_are_opened_at_once_no_more_than_the_limit_are(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "MAX_STREAMS", 3)
+    sweep_id = served.submit()
+    asked = threading.Barrier(12)
+
+    def status(_: int) -> int:
+        with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers=STREAM) as answer:
+            asked.wait(PATIENT_S)  # until all have their answers, those that have a place keep it
+            return answer.status_code
+
+    assert Counter(in_threads(12, status)) == {200: 3, 429: 9}
+    wait_until("their places are free", lambda: in_threads(3, lambda _: status_alone(served, sweep_id)) == [200] * 3)
+
+
+def status_alone(served: Served, sweep_id: str) -> int:
+    with served.http.stream("GET", f"/v1/sweeps/{sweep_id}/events", headers=STREAM) as answer:
+        return answer.status_code
