@@ -14,7 +14,7 @@ from typing import Any, Final
 from sweep_service.processes.heartbeat import Heartbeat
 
 NODE_FILE: Final = "SWEEPS_RAY_NODE_FILE"
-"""Environment variable with the path of the node's sign of life."""
+"""Environment variable with the path of the node's sign of life; without it there is none."""
 _LOOK_EVERY_S: Final = 1.0
 _ANSWER_WITHIN_S: Final = 10.0
 
@@ -33,7 +33,8 @@ def _watch(ray_params: Any) -> None:
     """
     make_client: Any = import_module("ray._raylet").GcsClient
     is_alive: int = import_module("ray.core.generated.gcs_pb2").GcsNodeInfo.ALIVE
-    heartbeat, client, lived = Heartbeat(Path(os.environ[NODE_FILE])), None, False
+    file = os.environ.get(NODE_FILE)
+    heartbeat, client, lived = Heartbeat(Path(file)) if file else None, None, False
     while True:
         time.sleep(_LOOK_EVERY_S)
         try:
@@ -45,7 +46,8 @@ def _watch(ray_params: Any) -> None:
         alive = any(node.is_head_node and node.state == is_alive for node in nodes)
         if alive:
             lived = True
-            heartbeat.beat()
+            if heartbeat is not None:
+                heartbeat.beat()
         elif lived:
             sys.stderr.write("Ray's node is no longer alive; this head ends, so that it is started again\n")
             sys.stderr.flush()

@@ -23,7 +23,7 @@ from sweep_service.store import Store, open_store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.worker.reports import build_report
 from tests.integration.trainers.trainer_runs import SMALL, run_so_far
-from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim
+from tests.sweep_stack import SMALL_TRAINING, program_below, ray_head, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig, with_params
 
@@ -66,7 +66,7 @@ def begun(start: Start, job: Job) -> Iterator[Trained]:
     try:
         wait_until("it trains", lambda: run_so_far(Path(job.directory)).steps_done > 0 or trainer.wait(0))
         assert trainer.pid is not None
-        ranks = psutil.Process(trainer.pid).children()
+        ranks = program_below(trainer.pid).children()
         assert len(ranks) == 2, (Path(job.directory) / "stderr.log").read_text()
         yield trainer, sorted(ranks, key=lambda rank: rank.environ()["RANK"])
     finally:
@@ -134,8 +134,9 @@ def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(tmp_p
         fence = submit_and_claim(store, small_sweep("two", training=TRAINING, space=space, resources=RESOURCES))
         with runner(settings, fence, ray) as process:
             wait_until("its trainer runs", lambda: bool(running(store, fence.sweep_id)))
-            (launcher,) = running(store, fence.sweep_id)
-            wait_until("two processes train", lambda: len(launcher.children()) == 2)
+            (keeper,) = running(store, fence.sweep_id)
+            wait_until("two processes train", lambda: len(keeper.children(recursive=True)) >= 4)
+            launcher = program_below(keeper.pid)
             assert {rank.environ()["OMP_NUM_THREADS"] for rank in launcher.children()} == {"1"}
             assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
         (trial,), (config,) = store.list_trials(fence.sweep_id), store.list_configs(fence.sweep_id)
@@ -170,12 +171,12 @@ def test_processes_end_with_their_actor_their_runner_and_their_raylet(tmp_path: 
     alone = raw | {"space": {"loss.beta1": 0, "loss.beta2": 0}}
 
     def started(sweep_id: str, trials: int) -> list[list[psutil.Process]]:
-        """Each trial's launcher and ranks."""
+        """Each trial's keeper, launcher and ranks."""
 
         def families() -> list[list[psutil.Process]]:
             return [[launcher, *launcher.children(recursive=True)] for launcher in running(store, sweep_id)]
 
-        wait_until("they run", lambda: [len(family) >= 3 for family in families()] == [True] * trials)
+        wait_until("they run", lambda: [len(family) >= 5 for family in families()] == [True] * trials)
         return families()
 
     with contextlib.closing(open_store(settings.database_url)) as store, contextlib.ExitStack() as stack:
