@@ -9,8 +9,8 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
 # A user's wish for no bytecode would have hundreds of processes compile the same modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Three workers suit two cores, and four suit long tests: they wait for the processes that they have started, and for
-# files. The tests of a file share fixtures and run on one worker; files begin in their order, the longest first.
+# Three workers suit two cores, because tests wait for files and for the processes that they have started. The tests of
+# a file share fixtures and run on one worker; files begin in their order, the longest first.
 PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder --durations=20
 QUICK = $(PYTEST) -n 3 -m "not long and not hunt"
 
@@ -34,7 +34,7 @@ touched: $(READY) ## Run the quick tests of what has changed since the last comm
 	  $(QUICK) $$files
 
 test-all: $(READY) ## Run the long tests: kills, several processes, whole installations
-	@$(PYTEST) -n 4 -m "long and not hunt" $(FILES)
+	@$(PYTEST) -n 3 -m "long and not hunt" $(FILES)
 
 hunts: $(READY) ## Run the tests that plant mistakes or hunt by chance: faults, storms of signals, drawn and hostile specs
 	@$(PYTEST) -n 2 -m hunt
