@@ -119,6 +119,14 @@ def one_of(home: Path, *words: str) -> psutil.Process:
     return found[0]
 
 
+def alive(process: psutil.Process) -> bool:
+    """Say whether a process lives; one that waits for its parent to notice its end does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def program_below(keeper: int) -> psutil.Process:
     """Return the program that a keeper, two processes of which this is the upper one's pid, has started."""
     (lower,) = psutil.Process(keeper).children()

@@ -19,7 +19,7 @@ from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import Attempt, AttemptOutcome, Sweep, SweepState, TrialState
-from tests.sweep_stack import SMALL_TRAINING, one_of, processes_of, serving, small_sweep
+from tests.sweep_stack import SMALL_TRAINING, alive, one_of, processes_of, serving, small_sweep
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -107,10 +107,6 @@ def trainers(store: Store, sweep_id: str) -> list[psutil.Process]:
 
     wait_until("the runner knows its trainers", are_known)
     return found
-
-
-def alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def check(store: Store, sweep: Sweep) -> None:

@@ -23,7 +23,7 @@ from sweep_service.store import Store, open_store
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.worker.reports import build_report
 from tests.integration.trainers.trainer_runs import SMALL, run_so_far
-from tests.sweep_stack import SMALL_TRAINING, program_below, ray_head, runner, small_sweep, submit_and_claim
+from tests.sweep_stack import SMALL_TRAINING, alive, program_below, ray_head, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import TrainingConfig, with_params
 
@@ -74,7 +74,7 @@ def begun(start: Start, job: Job) -> Iterator[Trained]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+    return not any(map(alive, processes))
 
 
 def test_a_killed_process_is_a_crash_and_takes_the_other_with_it(trained: Trains, cache: Path, tmp_path: Path) -> None:
