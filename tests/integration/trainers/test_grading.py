@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.sweep_stack import command_of
+from tests.sweep_stack import alive, command_of
 from tests.waiting import PATIENT_S, wait_until
 from trainers.errors import GraderError
 from trainers.grading import GraderPool, GradingCounts, Verdict, grader_process
@@ -216,7 +216,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path, answer: str, number: signa
             wait_until_busy(child)
         parent.send_signal(number)
         assert parent.wait(PATIENT_S) == -number
-        wait_until("the child is gone", lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        wait_until("the child is gone", lambda: not alive(child))
     finally:
         assert parent.stdout is not None
         parent.stdout.close()

@@ -15,6 +15,7 @@ import yaml
 from safetensors.torch import load_file
 
 from tests.integration.trainers.trainer_runs import SMALL, Run, run, small_config
+from tests.sweep_stack import alive
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import with_params
 from trainers.process.events import read_events
@@ -92,7 +93,7 @@ def test_a_trainer_dies_with_the_process_that_started_it(tmp_path: Path) -> None
         wait_until("it has begun", lambda: (tmp_path / "run" / "events.jsonl").exists())
         (trainer,) = psutil.Process(owner.pid).children()
         owner.kill()
-    wait_until("it ends", lambda: not trainer.is_running() or trainer.status() == psutil.STATUS_ZOMBIE)
+    wait_until("it ends", lambda: not alive(trainer))
     os.close(writing)
 
 
