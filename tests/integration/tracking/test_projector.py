@@ -465,13 +465,18 @@ def test_an_experiment_that_vanishes_in_between_is_made_again(
 
 
 def test_a_server_that_is_away_is_said_once_and_stops_nothing(
-    projector: MakeProjector, store: Store, caplog: pytest.LogCaptureFixture
+    projector: MakeProjector, store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweeps.start(store)
-    stop = threading.Event()
-    thread = threading.Thread(target=projector(store, f"http://127.0.0.1:{unused_port()}").run, args=[stop])
+    stop, tried = threading.Event(), list[object]()
+    carrying = projector(store, f"http://127.0.0.1:{unused_port()}")
+    carry = carrying.carry
+    monkeypatch.setattr("sweep_service.tracking.projector.PERIOD_S", 0.01)
+    monkeypatch.setattr(carrying, "carry", lambda ends: (tried.append(ends), carry(ends))[1])
+    thread = threading.Thread(target=carrying.run, args=[stop])
     thread.start()
     wait_until("it warns", lambda: warnings_of(caplog))
+    wait_until("it tries again and again", lambda: len(tried) > 3)
     stop.set()
     thread.join(PATIENT_S)
     assert not thread.is_alive()

@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 
-from sweep_service.runner.cost_probe import ProbeStage, probe_job
+from sweep_service.runner.cost_probe import ProbeStage, SweepEnd, probe_job
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Store
+from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
 from tests import stored_sweeps as sweeps
 
 
@@ -24,6 +25,22 @@ def test_a_probe_has_the_limits_of_a_trial_and_the_time_that_earlier_ones_left(s
     job = probe_job(sweep, Settings(), probe, sweep.spec.base, used)
     assert job.limit_s == pytest.approx(7200 - 2700)
     assert (job.hung_after_s, job.threads, job.gpus, job.attempt, job.probe) == (420, 3, 0.5, probe.number, True)
+
+
+def test_a_sweep_ends_by_what_its_probe_has_measured(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = sweeps.start(store, probe="only")
+    wishes, lease = Wishes(store, sweep.id), Lease(store, fence)
+    stage = ProbeStage(store, Settings(home=tmp_path), fence, lease, wishes, lambda: [{"CPU": 2.0}])
+
+    def failed(_sweep: object, _training: object, shape: str, machines: str) -> CostProbe:
+        probe = store.start_probe(fence, shape, machines, {}, 0.0)
+        return probe.model_copy(update={"state": ProbeState.FAILED, "message": "out of memory"})
+
+    monkeypatch.setattr(stage, "_measure", failed)
+    monkeypatch.setattr("sweep_service.runner.cost_probe._machines", lambda: "H100")
+    assert stage.run() == SweepEnd(SweepState.FAILED, "the probe failed: out of memory")
 
 
 def test_a_probe_that_has_its_node_comes_last_no_more(store: Store, tmp_path: Path) -> None:

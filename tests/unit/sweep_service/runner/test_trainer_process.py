@@ -1,12 +1,14 @@
 """Reading a trainer's events, and saying how it ended."""
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from sweep_service.runner.trainer_launch import Running
+from sweep_service.runner.trainer_launch import Preloaded, Running
 from sweep_service.runner.trainer_process import STOP_FILE, EventChunk, Job, Trainer, attempt_end, trainer_environment
 from sweep_service.sweep.endings import Ending
 from tests.unit.sweep_service.runner.jobs import JOB
@@ -15,6 +17,18 @@ from tests.unit.sweep_service.runner.ledgers import lines_of
 
 def write(folder: Path, *events: dict[str, Any], torn: str = "") -> None:
     (folder / "events.jsonl").write_text(lines_of(events) + torn)
+
+
+def test_who_forks_trainers_hears_no_signal_to_the_group_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    preloaded = Preloaded(os.environ, tmp_path / "log")
+    assert os.getsid(preloaded._server.pid) == preloaded._server.pid
+    preloaded.close()
 
 
 def test_only_whole_lines_are_read(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ def test_what_a_trial_has_recorded_is_found_by_name_and_place(store: Store) -> N
         events = [*sweeps.training_events(1, steps), {"type": "samples", "step": 4, "samples": samples}]
         sweeps.ingest(store, fence, attempt, events)
         assert store.events_offset(attempt) == len(events) == steps + 2
+        further = sweeps.training_events(steps + 1, steps + 4, every=99)  # updates are a trial's newest part
+        sweeps.ingest(store, fence, attempt, [*further])
     recorded = next(event for event in sweeps.training_events(1, 4) if event["type"] == "step")["metrics"]
-    sweeps.ingest(store, fence, attempt, [*sweeps.training_events(8, 11, every=99)])  # updates are the newest part
     assert store.metric_keys(sweep.id) == recorded.keys() | {"eval/avg_at_k", "eval/pass_at_k"}
     found = store.samples_at([(second.id, 4), (first.id, 4), (first.id, 8)])
     assert [(sample.trial_id, sample.completion) for sample in found] == [(second.id, "three"), (first.id, "two")]

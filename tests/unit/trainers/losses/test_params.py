@@ -33,6 +33,7 @@ def test_epsilon_sets_both_bounds_and_a_dump_round_trips() -> None:
         ({"epsilon": None}, "epsilon null bounds nothing; give a number"),
         ({"epsilon": 0.3, "epsilon_low": 0.1}, "epsilon 0.3 sets both bounds, but epsilon_low is given too"),
         ({"epsilon": 1.5}, "epsilon 1.5 must lie between 0 and 1"),
+        ({"epsilon": 0}, "epsilon 0 must lie between 0 and 1"),
         ({"epsilon_high": 0.5, "dual_clip": 1.2}, "dual_clip 1.2 must exceed 1 \\+ epsilon_high = 1.5"),
         ({"epsilon_high": float("nan")}, "finite number"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
-from sweep_service.report.render.picture import literal, render_picture
+from sweep_service.report.render.picture import _overview, literal, render_picture
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 
@@ -70,6 +70,23 @@ def test_it_has_the_verdict_and_three_panels(confirmed: Report) -> None:
     assert confirmed.configs[0].label in texts
     assert "no results" not in texts
     assert f"objective: {confirmed.objective}" in texts
+
+
+@pytest.mark.parametrize("seeds", ["confirmed", "tuned"])
+def test_a_config_has_one_colour_in_lines_dots_and_legend(confirmed: Report, seeds: str) -> None:
+    report = confirmed if seeds == "confirmed" else build(sweep_inputs(on_seeds(confirm=())))
+    above, below = _overview(report).subfigs
+    (axes,) = below.axes
+    dots = {row.get_text(): line for row, line in zip(axes.get_yticklabels(), axes.lines, strict=False)}
+    (named,) = above.legends
+    texts = [text.get_text() for text in named.get_texts()]
+    legend = {text: line.get_color() for text, line in zip(texts, named.get_lines(), strict=True)}
+    assert len(set(legend.values())) == len(legend) > 1
+    assert {line.get_color() for line in above.axes[0].lines} == set(legend.values())
+    assert len(dots.keys() & legend.keys()) > 1
+    for label in dots.keys() & legend.keys():
+        assert dots[label].get_color() == legend[label]
+        assert dots[label].get_markerfacecolor() == (legend[label] if seeds == "confirmed" else "none")
 
 
 def test_it_says_whether_the_benchmarks_agree(confirmed: Report) -> None:
