@@ -32,12 +32,12 @@ from sweep_service.sweep.spec import SweepSpec
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 
 LIMITS = {"seconds": 60.0, "peak MiB": 1024.0, "html MB": 10.0}
-STEPS, EVERY, CHUNK = 1000, 40, 8
-"""Updates of a trial, between its evaluations, and in a part that its actor ships."""
+EVERY, CHUNK = 40, 8
+"""Updates between two evaluations of a trial, and in a part that its actor ships."""
 SWEEP = "swp_scale"
 SPEC: dict[str, Any] = {
     "name": "large",
-    "training": {"loss": {"name": "ce_gppo"}, "steps": STEPS, "evaluation": {"every_steps": EVERY}},
+    "training": {"loss": {"name": "ce_gppo"}, "steps": 1000, "evaluation": {"every_steps": EVERY}},
     "space": {
         "loss.beta1": [0.0, 0.25, 0.5, 0.75, 1.0],
         "loss.beta2": [0.0, 0.5, 1.0, 1.5, 2.0],
@@ -76,13 +76,13 @@ def train(store: Store, fence: Fence, configs: list[Config], trials: list[Trial]
     by_id = {config.id: config for config in configs}
     for trial in trials:
         config, early = by_id[trial.config_id], trial.number % 97 == 5
-        steps = STEPS // 2 if early else STEPS
+        steps = trial.total_steps // 2 if early else trial.total_steps
         metrics = [updates(config, trial), evaluations(config, trial)]
         attempt = store.start_attempt(fence, trial.id, "/nowhere/{attempt}")
         if trial.number % 50 == 7:
-            ship(store, fence, attempt, happened(*metrics, 0, 3 * STEPS // 4))
+            ship(store, fence, attempt, happened(*metrics, 0, 3 * trial.total_steps // 4))
             store.finish_attempt(fence, attempt, Ending.CRASHED, "the trainer was ended by signal 9", 3)
-            attempt, resumed = store.start_attempt(fence, trial.id, "/nowhere/{attempt}"), STEPS // 2
+            attempt, resumed = store.start_attempt(fence, trial.id, "/nowhere/{attempt}"), trial.total_steps // 2
         else:
             resumed = 0
         ship(store, fence, attempt, happened(*metrics, resumed, steps))
@@ -126,19 +126,20 @@ def at(metrics: Mapping[str, list[float]], index: int) -> dict[str, float | None
 def updates(config: Config, trial: Trial) -> dict[str, list[float]]:
     """Every metric of an update, drawn like the real ones: entropy and reward by the betas, the others as levels."""
     rng = np.random.default_rng([config.number, trial.seed])
-    share = np.arange(1, STEPS + 1) / STEPS
+    steps = np.arange(1, trial.total_steps + 1)
+    share = steps / trial.total_steps
     found = {}
     for index, name in enumerate(STEP_METRICS):
         level, trend = np.random.default_rng(index).lognormal(-2, 1), np.random.default_rng(index + 1).normal()
-        found[name] = level * (1 + 0.4 * trend * share) * rng.lognormal(0, 0.2, STEPS)
+        found[name] = level * (1 + 0.4 * trend * share) * rng.lognormal(0, 0.2, share.size)
     loss = config.training["loss"]
     beta1, beta2 = loss.get("beta1", 0.0), loss.get("beta2", 0.0)
-    found["entropy"] = 1.1 * np.exp(-(1.2 + beta1 - 0.5 * beta2) * share) + rng.normal(0, 0.02, STEPS) ** 2
-    found["reward/mean"] = np.clip(learned(config, trial, share) + rng.normal(0, 0.04, STEPS), 0, 1)
-    found["completion/length_mean"] = 400 + 200 * beta2 * share + rng.normal(0, 10, STEPS)
+    found["entropy"] = 1.1 * np.exp(-(1.2 + beta1 - 0.5 * beta2) * share) + rng.normal(0, 0.02, share.size) ** 2
+    found["reward/mean"] = np.clip(learned(config, trial, share) + rng.normal(0, 0.04, share.size), 0, 1)
+    found["completion/length_mean"] = 400 + 200 * beta2 * share + rng.normal(0, 10, share.size)
     found["tokens/total"] = np.cumsum(64 * found["completion/length_mean"]).round()
     for name in ("probe/entropy", "probe/kl_from_initial", "probe/kl_from_initial_k3", "entropy_change/measured"):
-        found[name][np.arange(1, STEPS + 1) % config.updates_per_rollout != 0] = np.nan
+        found[name][steps % config.updates_per_rollout != 0] = np.nan
     for name in ("loss/entropy", "loss/positive_nll", "share/selected"):
         found[name][:] = np.nan
     return {name: values.tolist() for name, values in found.items()}
@@ -147,7 +148,7 @@ def updates(config: Config, trial: Trial) -> dict[str, list[float]]:
 def evaluations(config: Config, trial: Trial) -> dict[str, list[float]]:
     """Every metric of an evaluation."""
     rng = np.random.default_rng([config.number, trial.seed, 1])
-    share = np.arange(1, STEPS // EVERY + 1) * EVERY / STEPS
+    share = np.arange(EVERY, trial.total_steps + 1, EVERY) / trial.total_steps
     found = {name: rng.uniform(0.01, 0.02, share.size) for name in EVALUATION_METRICS}
     found["eval/avg_at_k"] = np.clip(learned(config, trial, share) + rng.normal(0, 0.008, share.size), 0, 1)
     found["eval/pass_at_k"] = np.clip(found["eval/avg_at_k"] + 0.1, 0, 1)

@@ -11,13 +11,17 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, select,
 from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
 from sweep_service.store.database import reading, writing
-from sweep_service.sweep.records import Record
+from sweep_service.sweep.records import Record, Sweep
+from sweep_service.sweep.spec import SweepSpec
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 EVALUATION_STAGE: Final = "benchmark"
 """Word in the column `stage` of `trials` that marks a row as an evaluation."""
+_KEPT_SPECS: Final = 500
+_specs: dict[str, tuple[object, SweepSpec]] = {}
+"""Specs as they are stored and parsed, by digest."""
 
 
 def is_training() -> ColumnElement[bool]:
@@ -73,6 +77,10 @@ class Rows:
                 one_sweep(connection, sweep_id)
             return [kind.model_validate(dict(row)) for row in connection.execute(query).mappings()]
 
+    def _sweeps(self, query: Select[Any]) -> list[Sweep]:
+        with self._read() as connection:
+            return [as_sweep(row) for row in connection.execute(query).mappings()]
+
 
 def append_event(connection: Connection, sweep_id: str, type_: str, *data: Mapping[str, Any]) -> None:
     """Add an event for each of `data`, with the sweep's next numbers.
@@ -103,6 +111,17 @@ def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> A
         what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
         raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on or be built anew; submit its spec anew")
     return row
+
+
+def as_sweep(row: Mapping[Any, Any]) -> Sweep:
+    """Return a row of `sweeps` as a record. A spec is parsed once, which takes longer than all the rest."""
+    stored, parsed = _specs.get(row["spec_digest"], (None, None))
+    if parsed is None or stored != row["spec"]:
+        if len(_specs) >= _KEPT_SPECS:
+            _specs.clear()
+        parsed = SweepSpec.model_validate(row["spec"])
+        _specs[row["spec_digest"]] = row["spec"], parsed
+    return Sweep.model_validate({**row, "spec": parsed})
 
 
 def insert_records(connection: Connection, table: Table, records: Sequence[Record]) -> None:

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Text, and_, cast, func, or_, select
+from sqlalchemy import Label, Text, and_, cast, func, or_, select
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, is_training, one_sweep
@@ -70,7 +70,8 @@ class CurveRows(Rows):
         left out.
         """
         c, kinds = t.curves.c, {"evaluation" if key.startswith(EVALUATION) else "step" for key in keys}
-        query = select(c.trial_id, c.points, t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage)
+        of_trial = t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage
+        query = select(c.trial_id, self._recorded(keys), *of_trial)
         query = query.select_from(t.curves.join(t.trials, c.trial_id == t.trials.c.id))
         query = query.where(t.trials.c.sweep_id == sweep_id, c.kind.in_(kinds))
         if trial_ids is not None:
@@ -81,27 +82,32 @@ class CurveRows(Rows):
             one_sweep(connection, sweep_id)
             for trial_id, rows in groupby(connection.execute(query).all(), lambda row: row.trial_id):
                 first, *_ = parts = list(rows)
-                for key in keys:
+                of_trial = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
+                recorded = [from_json(part.recorded) for part in parts]
+                for place, key in enumerate(keys, 2):
                     by_step: dict[int, tuple[float, float | None]] = {}
-                    for points in (part.points for part in parts if key in part.points["metrics"]):
-                        values = zip(points["times"], points["metrics"][key], strict=True)
-                        by_step |= zip(points["steps"], values, strict=True)
+                    for steps, times, values in ((part[0], part[1], part[place]) for part in recorded):
+                        if values is not None:
+                            by_step |= zip(steps, zip(times, values, strict=True), strict=True)
                     if by_step:
                         steps = sorted(by_step)
                         times, values = zip(*(by_step[step] for step in steps), strict=True)
-                        curves.append(
-                            Curve(
-                                trial_id=trial_id,
-                                config_id=first.config_id,
-                                seed=first.seed,
-                                stage=Stage(first.stage),
-                                key=key,
-                                steps=steps,
-                                times=list(times),
-                                values=list(values),
-                            )
-                        )
+                        points = {"steps": steps, "times": list(times), "values": list(values)}
+                        curves.append(Curve(**of_trial, stage=Stage(first.stage), key=key, **points))
         return curves
+
+    def _recorded(self, keys: Sequence[str]) -> Label[str]:
+        """Return the text of a JSON array for each part: its steps, its times, and its values of each of these metrics.
+
+        A metric that a part does not have is null. The database finds them in long texts faster than Python.
+        """
+        points = t.curves.c.points
+        if self.engine.dialect.name == "sqlite":
+            found = func.json_extract(points, "$.steps", "$.times", *(f'$.metrics."{key}"' for key in keys))
+        else:
+            metrics = [points["metrics"][key] for key in keys]
+            found = cast(func.json_build_array(points["steps"], points["times"], *metrics), Text)
+        return found.label("recorded")
 
     def metric_keys(self, sweep_id: str) -> set[str]:
         """Return the names of the metrics that a sweep's trials have recorded.
@@ -160,18 +166,14 @@ class CurveRows(Rows):
         """
         c = t.curves.c
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        lite = self.engine.dialect.name == "sqlite"  # SQLite extracts metrics from long texts faster than Python
-        paths = ("$.steps", *(f'$.metrics."{key}"' for key in keys))
-        points_text = func.json_extract(c.points, *paths) if lite else cast(c.points, Text)
-        query = select(c.id, c.trial_id, points_text.label("points")).select_from(joined)
+        query = select(c.id, c.trial_id, self._recorded(keys)).select_from(joined)
         query = query.where(t.trials.c.sweep_id == sweep_id, c.id > after).order_by(c.id).limit(limit)
         with self._read() as connection:
             rows = connection.execute(query).all()
         parts: list[NewPoints] = []
         for row in rows:
-            points = from_json(row.points)  # much faster than the column type's parser
-            steps, *values = points if lite else (points["steps"], *(points["metrics"].get(key) for key in keys))
-            metrics = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+            steps, _, *values = from_json(row.recorded)
+            metrics = {key: found for key, found in zip(keys, values, strict=True) if found is not None}
             parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
         return parts
 

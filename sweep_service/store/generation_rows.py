@@ -8,7 +8,7 @@ from sqlalchemy import Connection, RowMapping, update
 
 from sweep_service.errors import Conflict
 from sweep_service.store import tables as t
-from sweep_service.store.base import append_event, one_sweep
+from sweep_service.store.base import append_event, as_sweep, one_sweep
 from sweep_service.store.database import writing
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import wait_again
@@ -80,7 +80,7 @@ def _unchanged(connection: Connection, sweep: Sweep, *fields: str) -> RowMapping
     Raises: NotFound; Conflict, if one of these fields has changed since the caller read the sweep.
     """
     row = one_sweep(connection, sweep.id, lock=True)
-    present = Sweep.model_validate(dict(row))
+    present = as_sweep(row)
     if any(getattr(present, name) != getattr(sweep, name) for name in fields):
         raise Conflict(f"sweep {sweep.id} has changed in this moment; look at it, and ask again")
     return row

@@ -44,7 +44,7 @@ class ProjectionRows(Rows):
         standing = select(r.inputs_digest).where(r.sweep_id == s.id, is_final_report()).limit(1)
         reported = s.mlflow_report.is_distinct_from(standing.scalar_subquery())
         query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported, ~_is_deleted(s.id))
-        return self._records(Sweep, query.order_by(s.id))
+        return self._sweeps(query.order_by(s.id))
 
     def sweep_runs(self) -> dict[str, str]:
         """Return the parent run of each sweep that has one, by sweep id."""
@@ -134,7 +134,7 @@ class ProjectionRows(Rows):
 
     def projectable(self) -> list[Sweep]:
         """Return the sweeps that MLflow shows or is to show, oldest first: all that nobody wants deleted."""
-        return self._records(Sweep, select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
+        return self._sweeps(select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
 
     def projection_left(self, sweep_ids: Collection[str], newest: int) -> int:
         """Return of how many runs, of sweeps and of their begun trials, MLflow does not have all yet.

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, SweepDeleted
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, as_sweep, insert_records, one_sweep
 from sweep_service.store.database import now_for_leases, writing
 from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
@@ -79,7 +79,7 @@ class SweepRows(Rows):
         Raises: NotFound.
         """
         with self._read() as connection:
-            return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
+            return as_sweep(one_sweep(connection, sweep_id))
 
     def list_sweeps(
         self,
@@ -110,7 +110,7 @@ class SweepRows(Rows):
             query = query.where(s.created_at >= only.created_after)
         if only.created_before is not None:
             query = query.where(s.created_at < only.created_before)
-        return self._records(Sweep, query)
+        return self._sweeps(query)
 
     def validated_on(self, benchmarks: Collection[str], before: str) -> list[Sweep]:
         """Return the sweeps that choose their configs by one of these benchmarks, oldest first.
@@ -122,7 +122,7 @@ class SweepRows(Rows):
         benchmark = s.spec["training", "task", "validation", "benchmark"].as_string()
         query = select(t.sweeps).where(s.id < before, s.started_at.is_not(None), benchmark.in_(benchmarks))
         query = query.where(s.spec["trainer"].as_string().is_(None))  # other settings may have these names
-        return self._records(Sweep, query.order_by(s.id))
+        return self._sweeps(query.order_by(s.id))
 
     def request_cancel(self, sweep_id: str, by: str | None = None) -> Sweep:
         """Note that the user wants the sweep stopped. Repeating it changes nothing.
@@ -200,7 +200,7 @@ class SweepRows(Rows):
             asked = {"waits_for": None}  # an earlier runner may have left its wish
             connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease, **asked))
             append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
-            return Sweep.model_validate(dict(one_sweep(connection, sweep_id)))
+            return as_sweep(one_sweep(connection, sweep_id))
 
     def renew_lease(self, fence: Fence, lease_s: float) -> None:
         """Hold the sweep for `lease_s` more seconds.
