@@ -82,7 +82,7 @@ class CurveRows(Rows):
             one_sweep(connection, sweep_id)
             for trial_id, rows in groupby(connection.execute(query).all(), lambda row: row.trial_id):
                 first, *_ = parts = list(rows)
-                of_trial = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
+                whose: dict[str, Any] = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
                 recorded = [from_json(part.recorded) for part in parts]
                 for place, key in enumerate(keys, 2):
                     by_step: dict[int, tuple[float, float | None]] = {}
@@ -92,8 +92,8 @@ class CurveRows(Rows):
                     if by_step:
                         steps = sorted(by_step)
                         times, values = zip(*(by_step[step] for step in steps), strict=True)
-                        points = {"steps": steps, "times": list(times), "values": list(values)}
-                        curves.append(Curve(**of_trial, stage=Stage(first.stage), key=key, **points))
+                        points: dict[str, Any] = {"steps": steps, "times": list(times), "values": list(values)}
+                        curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **points))
         return curves
 
     def _recorded(self, keys: Sequence[str]) -> Label[str]:
