@@ -1,4 +1,4 @@
-"""What commands about the catalog hand to those who add an entry."""
+"""The arguments with which commands have an entry added to the catalog."""
 
 from pathlib import Path
 from typing import Any
