@@ -110,6 +110,7 @@ def test_series_hold_what_was_recorded(store: Store) -> None:
     assert one.metrics["eval/avg_at_k"].tolist() == [1 / 3]
 
 
+@pytest.mark.both_databases
 def test_of_a_repeated_step_the_newest_attempt_stands(store: Store) -> None:
     sweep, fence = start(store)
     trial = store.list_trials(sweep.id)[0]
@@ -119,7 +120,7 @@ def test_of_a_repeated_step_the_newest_attempt_stands(store: Store) -> None:
             events = [recorded("step", step, {"entropy": number + step / 10}) for step in steps]
             store.ingest(fence, attempt, 10 * at, 10 * at + 10, events)
         store.finish_attempt(fence, attempt, Ending.CRASHED, None, max_crashes=3)
-    (found,), (curve,) = store.series(sweep.id, KEYS), store.curves(sweep.id, ["entropy"])
+    (found,), (curve,) = store.series(sweep.id, KEYS), store.curves(sweep.id, ["share/selected", "entropy"])
     assert found.steps.tolist() == curve.steps == [1, 2, 3, 4, 5]
     assert found.metrics["entropy"].tolist() == curve.values == pytest.approx([1.1, 1.2, 2.3, 2.4, 1.5])
     assert (found.eval_steps.size, found.eval_times.size) == (0, 0)
