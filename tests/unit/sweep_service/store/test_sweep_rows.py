@@ -55,7 +55,6 @@ def test_creation_is_all_or_nothing(store: Store, change: dict[str, Any], error:
     assert rows(store) == before
 
 
-@pytest.mark.both_databases
 def test_a_sweep_keeps_its_spec_beside_one_of_the_same_digest(store: Store) -> None:
     specs = [parse_spec(sweeps.SPEC | {"name": name}) for name in ("first", "second")]
     stored = [sweeps.make_sweep(spec, spec_digest="d" * 64) for spec in specs]
@@ -64,6 +63,7 @@ def test_a_sweep_keeps_its_spec_beside_one_of_the_same_digest(store: Store) -> N
     assert [store.get_sweep(sweep.id).spec for sweep in [*stored, *stored]] == specs * 2
 
 
+@pytest.mark.both_databases
 def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
     largest = {"training": {"steps": 10_000_000}, "seeds": {"tune": [2**32 - 1]}, "resources": {"cpus": 1024}}
     sweep = sweeps.submit(store, **largest)
