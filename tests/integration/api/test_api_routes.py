@@ -149,6 +149,17 @@ def test_every_time_is_there_as_a_number_and_as_text(shared: Served, played: str
             assert datetime.fromisoformat(text).timestamp() == pytest.approx(answer[name], abs=1e-3)
 
 
+def test_a_config_has_one_label_on_each_page(served: Served) -> None:
+    sweep_id = served.submit(baselines={"dapo": True})
+    configs = served.get(f"/sweeps/{sweep_id}/configs")["items"]
+    token = None
+    for config in configs:
+        page = served.get(f"/sweeps/{sweep_id}/configs", page_size=1, **({"page_token": token} if token else {}))
+        assert page["items"] == [config]
+        token = page["next_page_token"]
+    assert token is None
+
+
 def test_a_finished_sweep_answers_on_every_route(shared: Served, played: str) -> None:
     sweep = shared.get(played)
     assert (sweep["state"], sweep["trials"]) == ("SUCCEEDED", {"SUCCEEDED": 7, "DIVERGED": 1})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from sweep_service.auth import sign_in_key
 from sweep_service.pages import page_curves, session
@@ -260,6 +261,13 @@ def test_texts_of_users_stay_texts(visitor: httpx.Client, served: Served, monkey
         assert "<script>alert" not in text
         assert "<img src=x" not in text
     assert page.count(ESCAPED) >= 9
+
+
+def test_the_page_of_a_spec_shows_the_spec_that_the_api_answers(visitor: httpx.Client, served: Served) -> None:
+    sweep_id = served.submit()
+    page = visitor.get(f"/sweeps/{sweep_id}/spec").text
+    shown = page.partition('<pre class="whole" tabindex="0">')[2].partition("</pre>")[0]
+    assert yaml.safe_load(html.unescape(shown)) == served.get(f"/sweeps/{sweep_id}")["spec"]
 
 
 def test_the_report_is_as_isolated_as_that_of_the_api(visitor: httpx.Client, served: Served) -> None:

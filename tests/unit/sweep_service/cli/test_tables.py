@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from sweep_service.cli.output import print_facts, print_table
-from sweep_service.cli.sweep_print import _setting_text
+from sweep_service.cli.sweep_print import _config_row, _setting_text
+from sweep_service.schemas import ConfigView
+from sweep_service.sweep.records import Role, Stage
 from tests.terminal import Terminal
 
 COLUMNS = ("ID", "STATE", "PARAMETERS", "MESSAGE")
@@ -69,6 +71,15 @@ def test_the_last_column_takes_several_lines_if_it_has_some_room(shown: Callable
 
 def test_a_long_setting_is_cut() -> None:
     assert [_setting_text(value) for value in (None, "a" * 60, "a" * 61, 0.5)] == ["-", "a" * 60, f"{'a' * 60}…", "0.5"]
+
+
+def test_a_config_has_the_mean_and_the_seeds_of_each_stage() -> None:
+    config = ConfigView(
+        id="cfg_1", sweep_id="swp_1", number=0, roles=(Role.BASELINE, Role.SPACE), params={}, training={}, label="",
+        tune_objective=0.25, confirm_objective=0.5, tune_trials=5, confirm_trials=3,
+    )  # fmt: skip
+    valued = {("cfg_1", Stage.TUNE): 4, ("cfg_1", Stage.CONFIRM): 2, ("cfg_2", Stage.TUNE): 1}
+    assert _config_row(config, "beta1=0", valued) == ("cfg_1", "baseline", "beta1=0", "0.250 (4/5)", "0.500 (2/3)")
 
 
 def test_an_empty_table_is_its_headings(shown: Callable[..., list[str]]) -> None:

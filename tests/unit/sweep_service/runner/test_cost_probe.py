@@ -38,6 +38,8 @@ def test_a_sweep_ends_by_what_its_probe_has_measured(
         probe = store.start_probe(fence, shape, machines, {}, 0.0)
         return probe.model_copy(update={"state": ProbeState.FAILED, "message": "out of memory"})
 
+    turns = iter([True])  # a second turn would end the test
+    monkeypatch.setattr(stage, "_await_turn", lambda _sweep: next(turns))
     monkeypatch.setattr(stage, "_measure", failed)
     monkeypatch.setattr("sweep_service.runner.cost_probe._machines", lambda: "H100")
     assert stage.run() == SweepEnd(SweepState.FAILED, "the probe failed: out of memory")
