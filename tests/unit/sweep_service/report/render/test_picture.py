@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from xml.etree import ElementTree
 from xml.sax.saxutils import unescape
 
@@ -87,6 +88,16 @@ def test_a_config_has_one_colour_in_lines_dots_and_legend(confirmed: Report, see
     for label in dots.keys() & legend.keys():
         assert dots[label].get_color() == legend[label]
         assert dots[label].get_markerfacecolor() == (legend[label] if seeds == "confirmed" else "none")
+
+
+def test_nothing_overlaps_and_nothing_is_cut_off() -> None:
+    figure = _overview(build(measured_inputs(advantage=0.05)))
+    figure.canvas.draw()
+    drawn = [box for part in (figure, *figure.subfigs) for box in (*part.legends, *part.texts)]
+    boxes = [part.get_tightbbox() for part in (*figure.axes, *drawn)]
+    assert len(boxes) == 6
+    assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    assert all(min(box.x0, box.y0) >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 for box in boxes)
 
 
 def test_it_says_whether_the_benchmarks_agree(confirmed: Report) -> None:
