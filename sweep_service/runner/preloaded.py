@@ -2,8 +2,9 @@
 
 `python -m sweep_service.runner.preloaded`: a request is a JSON line on standard input, {"arguments": […], "directory":
 "…"}; the answers on standard output are {"pid": N} and, when that trainer has ended, {"exit_code": N} (above 128: the
-signal). It serves one trainer at a time and ends at the end of its input, its trainer with it. It is the upper half of
-its trainers' keepers, so that nothing that a trainer has started is left behind, whichever of the three is killed.
+signal). It serves one trainer at a time and ends at the end of its input, its trainer with it, or at SIGTERM and
+SIGINT, which its trainer gets first. It is the upper half of its trainers' keepers, so that nothing that a trainer has
+started is left behind, whichever of the three is killed.
 
 The imports take seconds, a fork milliseconds. No thread of torch runs before the fork, and a trainer seeds every
 generator itself, so a forked run equals a spawned one (there is a test).
@@ -30,8 +31,8 @@ _ANSWERS: Final = 1
 _UNEXPECTED: Final = 1
 
 
-def main() -> None:
-    """Serve until the input ends."""
+def main() -> int:
+    """Serve until the input ends or a signal comes; return the exit code."""
     die_with_parent()
     keeper = Keeper()
     with without_collections():
@@ -40,11 +41,12 @@ def main() -> None:
     gc.freeze()  # so that collections in a fork do not touch, and thereby copy, what is shared
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     pending = b""
-    while chunk := os.read(_REQUESTS, 1 << 16):
+    while keeper.await_input(_REQUESTS) and (chunk := os.read(_REQUESTS, 1 << 16)):
         pending += chunk
         if pending.endswith(b"\n"):
             _serve(json.loads(pending), keeper)
             pending = b""
+    return 128 + keeper.stopped_by if keeper.stopped_by else 0
 
 
 def _preload() -> None:
@@ -114,4 +116,4 @@ def _answer(**fields: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -259,7 +259,7 @@ class Retries(SpecPart):
         default=3,
         ge=0,
         le=100,
-        description="Crashes in a row, without a new checkpoint, that are forgiven; one more and the trial has failed.",
+        description="Crashes in a row, with no step further, that are forgiven; one more and the trial has failed.",
     )
     hung_after_minutes: float = Field(
         default=30,

@@ -54,6 +54,18 @@ class Keeper:
     def __init__(self) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._signals = signal_pipe(signal.SIGCHLD, *STOP_SIGNALS)
+        self.stopped_by: int | None = None
+        """The SIGTERM or SIGINT that came last."""
+
+    def await_input(self, source: int) -> bool:
+        """Wait, while there is no child, until `source` can be read; return whether no SIGTERM or SIGINT has come."""
+        while self.stopped_by is None:
+            ready, _, _ = select.select([source, self._signals], [], [])
+            if self._signals in ready:
+                self._hear()
+            else:
+                return True
+        return False
 
     def keep(self, child: int, lifeline: int) -> int | None:
         """Wait for the child's end or the lifeline's, passing SIGTERM and SIGINT on, and kill what is left below.
@@ -66,14 +78,19 @@ class Keeper:
         try:
             while (status := _reap(child)) is None:
                 ready, _, _ = select.select([lifeline, self._signals], [], [])
-                for number in os.read(self._signals, 512) if self._signals in ready else b"":
-                    if number in STOP_SIGNALS:
-                        os.kill(child, number)
+                for number in self._hear() if self._signals in ready else ():
+                    os.kill(child, number)
                 if lifeline in ready and not os.read(lifeline, 512):
                     return None
             return status if status >= 0 else 128 - status
         finally:
             _kill_all_below()
+
+    def _hear(self) -> list[int]:
+        """Return the stop signals that have come; a child's end is seen by who reaps it."""
+        heard = [number for number in os.read(self._signals, 512) if number in STOP_SIGNALS]
+        self.stopped_by = heard[-1] if heard else self.stopped_by
+        return heard
 
 
 def _reap(child: int) -> int | None:

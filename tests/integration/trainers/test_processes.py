@@ -111,3 +111,18 @@ def test_the_keeper_passes_sigterm_on_and_dies_with_its_program(tmp_path: Path, 
     assert keeper.wait(PATIENT_S) == 128 + number
     assert [started_at(program), started_at(orphan)] == [None, None]
     stop(keeper, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD])
+def test_a_keeper_without_a_child_is_ended_by_a_signal_that_came_before_its_input(number: signal.Signals) -> None:
+    program = (
+        "import os, sys; from trainers.process.keeper import Keeper; keeper = Keeper();"
+        f"os.kill(os.getpid(), {number}); os.write(1, b'ready '); sys.stdin.read(1);"
+        "print(keeper.await_input(0), keeper.stopped_by)"
+    )
+    keeper = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    told, _ = keeper.communicate(b"12", PATIENT_S)
+    assert told.decode().split() == [
+        "ready",
+        *(("True", "None") if number == signal.SIGCHLD else ("False", str(number))),
+    ]
