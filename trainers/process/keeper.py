@@ -88,7 +88,7 @@ class Keeper:
 
     def _hear(self) -> list[int]:
         """Return the stop signals that have come; a child's end is seen by who reaps it."""
-        heard = [number for number in os.read(self._signals, 512) if number in STOP_SIGNALS]
+        heard: list[int] = [number for number in os.read(self._signals, 512) if number in STOP_SIGNALS]
         self.stopped_by = heard[-1] if heard else self.stopped_by
         return heard
 
