@@ -10,8 +10,7 @@ Exception
 │   │   ├── SweepDeleted              the same request again, whose sweep is deleted
 │   │   └── ReportFailed              asked for a report that could not be built
 │   ├── DatabaseAway        store     a database that cannot be reached, or that does not let us in
-│   ├── DatabaseTooNew      store     a database that a newer version of the service has made
-│   ├── DatabaseTooOld      store     a database that was made before the first release of the service
+│   ├── DatabaseUnfit       store     no database, or one of another version of the service or another program
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used

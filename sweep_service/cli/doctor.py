@@ -131,6 +131,23 @@ def _privacy(settings: Settings) -> Findings:
             yield f"{name} rights", "ok", f"nobody else may enter {folder}"
 
 
+def _database(settings: Settings) -> Findings:
+    from sqlalchemy.engine import make_url
+
+    from sweep_service.store import check_database
+
+    place = make_url(settings.database_url)
+    if place.get_backend_name() == "sqlite" and not Path(place.database or "").exists():
+        yield "database", "ok", f"there is none at {place.database}; `sweeps serve` makes it"
+        return
+    try:
+        check_database(settings.database_url)
+    except ServiceError as error:
+        yield "database", "error", str(error)
+    else:
+        yield "database", "ok", f"{place.render_as_string()} is one for this version"
+
+
 def _api(settings: Settings) -> Findings:
     url = settings.url
     try:
@@ -230,4 +247,6 @@ def _existing(folder: Path) -> Path:
     return folder if folder.exists() else _existing(folder.parent)
 
 
-CHECKS: tuple[Callable[[Settings], Findings], ...] = (_python, _packages, _token, _privacy, _api, _mlflow, _ray, _disk)
+CHECKS: tuple[Callable[[Settings], Findings], ...] = (
+    _python, _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
+)  # fmt: skip

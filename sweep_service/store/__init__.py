@@ -5,13 +5,16 @@ a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` 
 event that tells of it are written in one transaction.
 """
 
-from alembic.util import CommandError
-from sqlalchemy.exc import OperationalError
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from sweep_service.errors import ServiceError
 from sweep_service.store.base import Fence
 from sweep_service.store.curve_rows import CurveRows
-from sweep_service.store.database import open_engine, schema_versions, upgrade
+from sweep_service.store.database import open_engine, schema_fault, schema_versions, upgrade
 from sweep_service.store.deletion_rows import DeletionRows
 from sweep_service.store.evaluation_rows import EvaluationRows
 from sweep_service.store.generation_rows import GenerationRows
@@ -24,11 +27,11 @@ from sweep_service.store.share_rows import ShareRows
 
 __all__ = [
     "DatabaseAway",
-    "DatabaseTooNew",
-    "DatabaseTooOld",
+    "DatabaseUnfit",
     "Fence",
     "KeptReport",
     "Store",
+    "check_database",
     "open_store",
     "schema_versions",
 ]
@@ -52,40 +55,48 @@ class DatabaseAway(ServiceError):
     """The database cannot be reached, or does not let us in."""
 
 
-class DatabaseTooNew(ServiceError):
-    """The database has a schema that this version of the service does not know."""
-
-
-class DatabaseTooOld(ServiceError):
-    """The database has a schema from before the first release, from which no migration leads to today's."""
+class DatabaseUnfit(ServiceError):
+    """What is there is no database, or one of another version of the service or of another program."""
 
 
 def open_store(url: str) -> Store:
     """Open the database and bring its schema up to date.
 
-    Raises: DatabaseAway, if it cannot be reached or does not let us in; DatabaseTooNew; DatabaseTooOld.
+    Raises: DatabaseAway; DatabaseUnfit.
     """
     engine = open_engine(url)
     try:
-        upgrade(engine)
-    except CommandError as error:
-        name, (present, _) = engine.url.render_as_string(), schema_versions(engine)
+        check_database(url)
+        with _refusals(url):
+            upgrade(engine)
+    except ServiceError:
         engine.dispose()
-        if present is not None and present.isdecimal():  # such as 0021; a release's are like schema_0001
-            raise DatabaseTooOld(
-                f"the database {name} was made before the first release of the service (its schema is {present}) and "
-                "cannot be brought up to date; move it away to begin with an empty one, or name another database in "
-                "SWEEPS_DATABASE_URL or another SWEEPS_HOME"
-            ) from error
-        raise DatabaseTooNew(
-            f"the database {name} was made by a newer version of the service ({error}); "
-            "install that version again, or name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
-        ) from error
-    except OperationalError as error:
-        engine.dispose()
-        reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
-        raise DatabaseAway(
-            f"the database {engine.url.render_as_string()} cannot be used: {reason}; see that it runs, and that "
-            "SWEEPS_DATABASE_URL has its address, user and password"
-        ) from error
+        raise
     return Store(engine)
+
+
+def check_database(url: str) -> None:
+    """Check, without writing, that a database is the service's, or empty, and that this version can work with it.
+
+    Raises: DatabaseAway, if it cannot be reached or does not let us in; DatabaseUnfit.
+    """
+    with _refusals(url):
+        fault = schema_fault(url)
+    if fault is not None:
+        raise DatabaseUnfit(f"the database {make_url(url).render_as_string()} {fault}")
+
+
+@contextmanager
+def _refusals(url: str) -> Generator[None]:
+    """Raise what a database's driver raises as an error that says what to do."""
+    try:
+        yield
+    except DatabaseError as error:
+        name = f"the database {make_url(url).render_as_string()}"
+        reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
+        if not isinstance(error, OperationalError):
+            raise DatabaseUnfit(f"{name} cannot be read: {reason}; restore it, or move it away") from error
+        raise DatabaseAway(
+            f"{name} cannot be used: {reason}; see that it runs, and that SWEEPS_DATABASE_URL has its address, user "
+            "and password"
+        ) from error

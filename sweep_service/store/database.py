@@ -1,21 +1,26 @@
 """Connections: SQLite (WAL, durable commits) or PostgreSQL, the schema's version, and the clock of leases."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from enum import Enum, unique
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
 from sqlalchemy.engine import make_url
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+VERSIONS: Final = "alembic_version"
+"""The table that names a database's schema."""
+_ELSEWHERE: Final = "name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
+_MOST_NAMED: Final = 3
 
 
 def open_engine(url: str) -> Engine:
@@ -91,6 +96,35 @@ def take(connection: Connection, lock: Lock) -> None:
 def try_to_take(connection: Connection, lock: Lock) -> bool:
     """Hold a lock of PostgreSQL until the transaction ends if nobody else has it; return whether it is held."""
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock.value))).scalar_one())
+
+
+def schema_fault(url: str) -> str | None:
+    """Return why a database is none for this version of the service, and what helps; None if it is, or is empty.
+
+    Nothing is written: a SQLite file stays as it is, whatever it holds.
+    """
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            tables = inspect(connection).get_table_names()
+            heads = MigrationContext.configure(connection).get_current_heads() if VERSIONS in tables else ()
+    finally:
+        engine.dispose()
+    known = {revision.revision for revision in ScriptDirectory.from_config(_migrations()).walk_revisions()}
+    if not tables or (len(heads) == 1 and known.issuperset(heads)):
+        return None
+    schema = ", ".join(heads)
+    if schema.isdecimal():  # such as 0021; a release's are like schema_0001
+        return (
+            f"was made before the first release of the service (its schema is {schema}) and cannot be brought up to "
+            f"date; move it away to begin with an empty one, or {_ELSEWHERE}"
+        )
+    if re.fullmatch(r"schema_\d+", schema):
+        newer = f"was made by a newer version of the service (its schema is {schema})"
+        return f"{newer}; install that version, or {_ELSEWHERE}"
+    others = sorted({*tables} - {VERSIONS})
+    named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "") or "no table of the service"
+    return f"belongs to another program (it holds {named}); {_ELSEWHERE}"
 
 
 def upgrade(engine: Engine) -> None:

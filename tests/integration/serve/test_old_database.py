@@ -7,7 +7,7 @@ import pytest
 from sweep_service.cli import main
 from sweep_service.serve.stack import Stack
 from sweep_service.settings import Settings
-from sweep_service.store import DatabaseTooOld, Store
+from sweep_service.store import DatabaseUnfit, Store
 from sweep_service.store.database import writing
 
 
@@ -21,7 +21,7 @@ def old_home(settings: Settings, store: Store) -> Settings:
 
 def test_serve_refuses_it_before_it_starts_anything(old_home: Settings) -> None:
     stack = Stack(old_home, say=lambda _: None)
-    with pytest.raises(DatabaseTooOld, match="made before the first release"), stack:
+    with pytest.raises(DatabaseUnfit, match="made before the first release"), stack:
         pass
     assert stack._services == []
 

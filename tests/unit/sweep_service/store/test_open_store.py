@@ -1,12 +1,15 @@
 """Opening the store: the schema that the migrations make, databases that are away, and those of other versions."""
 
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, inspect
 
-from sweep_service.store import DatabaseAway, DatabaseTooNew, DatabaseTooOld, Store, open_store, tables
+from sweep_service.store import DatabaseAway, DatabaseUnfit, Store, open_store, tables
 from sweep_service.store.database import open_engine, upgrade, writing
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
@@ -62,40 +65,99 @@ def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}")
 
 
+ELSEWHERE = "name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
+BEFORE = "was made before the first release of the service (its schema is {}) and cannot be brought up to date; "
+OTHERS: dict[str, tuple[list[str], str]] = {
+    "of a newer version": (
+        ["schema_9999"],
+        f"was made by a newer version of the service (its schema is schema_9999); install that version, or {ELSEWHERE}",
+    ),
+    **{
+        f"of version {old}": (
+            [old],
+            BEFORE.format(old) + f"move it away to begin with an empty one, or {ELSEWHERE}",
+        )
+        for old in ("0001", "0021")
+    },
+    "of another program": (
+        ["cafe1234abcd"],
+        f"belongs to another program (it holds no table of the service); {ELSEWHERE}",
+    ),
+    "of two schemas": (
+        ["schema_0001", "0021"],
+        f"belongs to another program (it holds no table of the service); {ELSEWHERE}",
+    ),
+}
+
+
 @pytest.mark.both_databases
-@pytest.mark.parametrize(
-    ("version", "kind", "sentence"),
-    [
-        ("schema_9999", DatabaseTooNew, "made by a newer version .*'schema_9999'.*install that version again"),
-        ("0001", DatabaseTooOld, "made before the first release .*is 0001.*move it away to begin with an empty one"),
-        ("0021", DatabaseTooOld, "made before the first release .*is 0021.*move it away to begin with an empty one"),
-    ],
-)
-def test_a_database_of_another_version_is_left_alone_in_one_sentence(
-    database_url: str, version: str, kind: type[Exception], sentence: str
+@pytest.mark.parametrize(("versions", "sentence"), OTHERS.values(), ids=OTHERS)
+def test_a_database_of_others_is_left_alone_in_one_sentence(
+    database_url: str, versions: list[str], sentence: str
 ) -> None:
     engine = open_engine(database_url)
     with writing(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)")
-        connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{version}')")
-    with pytest.raises(kind, match=sentence) as refusal:
+        for version in versions:
+            connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{version}')")
+    with pytest.raises(DatabaseUnfit) as refusal:
         open_store(database_url)
-    assert "\n" not in str(refusal.value)
+    assert str(refusal.value) == f"the database {engine.url.render_as_string()} {sentence}"
     assert inspect(engine).get_table_names() == ["alembic_version"]
     with engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all() == [version]
+        left = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
+    assert sorted(left) == sorted(versions)
     engine.dispose()
 
 
-def test_the_file_of_a_database_from_before_the_first_release_stays_as_it_was(tmp_path: Path) -> None:
-    file = tmp_path / "sweeps.db"
+def old(file: Path) -> None:
     store = open_store(f"sqlite:///{file}")
     sweeps.submit(store)
     with writing(store.engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0021'")
     store.close()
+
+
+def without_a_log(file: Path) -> None:
+    old(file)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+
+
+def foreign(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        for table in ("accounts", "trials", "sweeps", "zoo"):
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+
+
+def text(file: Path) -> None:
+    file.write_text("What is here is a text, and not a database.\n" * 100)
+
+
+def cut(file: Path) -> None:
+    open_store(f"sqlite:///{file}").close()
+    file.write_bytes(file.read_bytes()[:4096])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (old, "was made before the first release"),
+        (without_a_log, "was made before the first release"),
+        (foreign, "belongs to another program (it holds accounts, sweeps, trials, …)"),
+        (text, "cannot be read: file is not a database; restore it, or move it away"),
+        (cut, "cannot be read: database disk image is malformed; restore it, or move it away"),
+    ],
+)
+def test_the_file_of_a_database_that_is_refused_stays_as_it_was(
+    tmp_path: Path, make: Callable[[Path], None], sentence: str
+) -> None:
+    file = tmp_path / "sweeps.db"
+    make(file)
     before = file.read_bytes()
-    with pytest.raises(DatabaseTooOld):
+    with pytest.raises(DatabaseUnfit) as refusal:
         open_store(f"sqlite:///{file}")
+    assert str(refusal.value).startswith(f"the database sqlite:///{file} {sentence}")
+    assert "\n" not in str(refusal.value)
     assert file.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweeps.db"]
