@@ -29,8 +29,8 @@ serve: $(READY) ## Start the API, a worker, MLflow and a local Ray, and leave th
 test: $(READY) ## Run all tests but the long ones, which make test-all and make hunts run; FILES=tests/unit/trainers: those
 	@$(QUICK) $(FILES)
 
-touched: $(READY) ## Run the quick tests of what has changed since the last commit, or since BASE=main
-	@files=$$(BASE=$(BASE) .ci/touched); test -n "$$files" || { echo "no change touches a test"; exit; }; \
+touched: $(READY) ## Run the quick tests beside what has changed since the last commit, or since BASE=main
+	@files=$$(BASE=$(BASE) .ci/touched) || exit; test -n "$$files" || { echo "no change touches a test"; exit; }; \
 	  $(QUICK) $$files
 
 test-all: $(READY) ## Run the long tests: kills, several processes, whole installations

@@ -1,7 +1,7 @@
 """Golden files: whole texts that the product writes, kept beside the tests, so that a change is read as a diff.
 
-`python -m tests.golden` rewrites the golden files of all tests that call `matches_golden`;
-`python -m tests.golden tests/unit/sweep_service/cli` those of one folder or file. Then read `git diff`.
+`.venv/bin/python -m tests.golden` rewrites the golden files of all tests that call `matches_golden`; with a folder or
+file, such as `tests/unit/sweep_service/cli`, those of the tests there. Then read `git diff`.
 """
 
 import difflib
@@ -32,13 +32,16 @@ def matches_golden(path: Path, text: str) -> None:
     name = os.path.relpath(path, TESTS.parent)
     lines = (golden.splitlines(keepends=True), text.splitlines(keepends=True))
     diff = "".join(difflib.unified_diff(*lines, name, "written now", n=1)) or f"only the end of {name} differs"
-    pytest.fail(f"{diff}\nIf this change is meant, run `python -m tests.golden` and read `git diff`.", pytrace=False)
+    pytest.fail(f"{diff}\nIf this change is meant, run `.venv/bin/python -m tests.golden` and read `git diff`.", pytrace=False)
 
 
 def rewrite(places: list[str]) -> int:
     """Run the tests below these places that have golden files, and let them write theirs."""
     global _rewriting
     roots = [Path(place) for place in places] or [TESTS]
+    if missing := [str(root) for root in roots if not root.exists()]:
+        print(f"there is no {', '.join(missing)}")
+        return 1
     files = [file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("test_*.py")))]
     users = [str(file) for file in files if "matches_golden(" in file.read_text(encoding="utf-8")]
     if not users:

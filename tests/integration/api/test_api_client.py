@@ -12,7 +12,7 @@ import yaml
 from sqlalchemy import update
 
 from sweep_service.auth import TokenError
-from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable
+from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable, connection
 from sweep_service.errors import IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
 from sweep_service.store import Store
 from sweep_service.store.tables import reports
@@ -192,7 +192,11 @@ def test_the_environment_says_where_and_as_whom(
     with pytest.raises(TokenError, match="sweeps serve"):
         Client.from_env()
     monkeypatch.setenv("SWEEPS_HOME", str(home))
+    monkeypatch.setenv("SWEEPS_TRUSTED_USERS", "ann,ben")
+    made = list[object]()
+    monkeypatch.setattr(connection, "checked_connections", lambda trusted: made.append(trusted) or (lambda _: None))
     with Client.from_env() as default:
+        assert made == [["ann", "ben"]]
         assert default.url == "http://127.0.0.1:8080"
     (home / "address.json").write_text(json.dumps({"url": served.url}))
     with Client.from_env() as found:

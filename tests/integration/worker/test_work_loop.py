@@ -83,19 +83,26 @@ def test_three_failures_within_seconds_do_not_end_a_sweep(tmp_path: Path, monkey
     store.close()
 
 
-def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(tmp_path: Path) -> None:
+def test_a_sweep_waits_while_there_is_no_ray_and_can_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.worker.work_loop.MAX_RUNNERS", 1)
     settings = Settings(home=tmp_path, ray_address="127.0.0.1:9")
     store = open_store(settings.database_url)
-    sweep, looks = submit(store), list[float]()
+    sweep, next_one = submit(store), submit(store)
+    looks, held = list[float](), list[int]()
 
     def ended() -> bool:
         if store.get_sweep(sweep.id).message:
             looks.append(time.monotonic())
         if looks and looks[-1] - looks[0] > 4:  # long enough for another look, and for a claim of what nobody held
+            if not held:
+                held.append(store.get_sweep(next_one.id).epoch)
             store.request_cancel(sweep.id)
         return store.get_sweep(sweep.id).state.is_over and store.report_digest(sweep.id) is not None
 
     Worker(store, settings).run(_stop_when(ended))
+    assert held == [0], "a sweep that waits takes a runner's room"
     assert store.get_sweep(sweep.id).state is SweepState.CANCELLED
     assert b"CANCELLED" in store.get_report(sweep.id, "md")
     events = store.list_events(sweep.id)

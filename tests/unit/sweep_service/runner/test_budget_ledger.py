@@ -171,16 +171,24 @@ def test_a_sampler_proposes_no_more_once_a_point_does_not_fit_on_all_seeds(store
     assert run.fill() is Nothing.EVER
 
 
-def test_what_the_confirm_stage_did_not_need_proposes_nothing_but_more_hours_do(store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("probe_hours", [0, 2])
+def test_what_the_confirm_stage_did_not_need_proposes_nothing_but_more_hours_do(
+    store: Store, tmp_path: Path, probe_hours: int
+) -> None:
     search = {"strategy": "random", "num_configs": 4}
-    run = Run(store, tmp_path, search=search, **budget(8 + 5 * 2))
+    run = Run(store, tmp_path, search=search, **budget(probe_hours + 8 + 5 * 2))
+    if probe_hours:
+        probe = store.start_probe(run.fence, "shape", "H100", {}, gpus=1)
+        store.mark_probe(run.fence, probe, probe_hours * HOUR)
+        store.lose_probe(run.fence, 0.0)
+        assert store.spent(run.sweep.id).probe_gpu_hours == probe_hours
     run.fill()
     run.end_all(0.9)
     run.fill()
     run.end_all(0.01)
     assert run.fill() is Nothing.EVER
     assert run.states(Stage.TUNE) == ["SUCCEEDED"] * 4
-    run.extend({"budget": {"max_gpu_hours": 8 + 10 * 2}})
+    run.extend({"budget": {"max_gpu_hours": probe_hours + 8 + 10 * 2}})
     run.fill()
     run.end_all(0.9)
     while run.fill() is not Nothing.EVER:

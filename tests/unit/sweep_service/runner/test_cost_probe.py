@@ -1,7 +1,9 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import RayError
 
 from sweep_service.runner.cost_probe import ProbeStage, SweepEnd, probe_job
 from sweep_service.runner.lease import Lease
@@ -43,6 +45,34 @@ def test_a_sweep_ends_by_what_its_probe_has_measured(
     monkeypatch.setattr(stage, "_measure", failed)
     monkeypatch.setattr("sweep_service.runner.cost_probe._machines", lambda: "H100")
     assert stage.run() == SweepEnd(SweepState.FAILED, "the probe failed: out of memory")
+
+
+def test_what_earlier_probes_took_counts_for_the_next_one_and_for_the_budget(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = sweeps.start(
+        store, probe="only", budget={"max_gpu_hours": 1000, "max_trial_hours": 1}, resources={"gpus": 1}
+    )
+    lost = store.start_probe(fence, "shape", "H100", {}, 1)
+    store.mark_probe(fence, lost, 1800.0)
+    store.lose_probe(fence, 0.0)
+    counted = list[float]()
+
+    def no_job(*given: Any) -> None:
+        counted.append(given[-1])
+        raise RayError("no head")
+
+    stage = ProbeStage(store, Settings(home=tmp_path), fence, Lease(store, fence), Wishes(store, sweep.id), list)
+    monkeypatch.setattr("sweep_service.runner.cost_probe.probe_job", no_job)
+    probe = stage._measure(sweep, sweep.spec.trained_base, "shape", "H100")
+    assert (probe.state, probe.message) == (ProbeState.CRASHED, "its actor died: no head")
+    monkeypatch.setattr("sweep_service.runner.cost_probe.measured", lambda _: "figures")
+    monkeypatch.setattr("sweep_service.runner.cost_probe.make_plan", lambda *_: SimpleNamespace(cost="a cost"))
+    monkeypatch.setattr(
+        "sweep_service.runner.cost_probe.above_budget", lambda *given: counted.append(given[-1]) or "too much"
+    )
+    assert stage._judge(probe) == SweepEnd(SweepState.FAILED, "too much", sweep.generation)
+    assert counted == [0.5, 0.5]
 
 
 def test_a_probe_that_has_its_node_comes_last_no_more(store: Store, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sweep_service.runner import cluster, driver, node_wait
+from sweep_service.runner.cost_probe import ProbeStage
 from sweep_service.runner.driver import run_sweep
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger, Nothing
@@ -170,6 +171,20 @@ def test_a_sweep_whose_node_goes_away_waits_for_another_and_says_so(
     run_to_its_end(store, tmp_path, fence)
     asked = "a trial asks for 1 CPUs and 0 GPUs, which no node of the Ray cluster has"
     assert said[0] == f"{asked}; the sweep begins as soon as one does"
+
+
+def test_a_runner_that_must_end_at_once_kills_the_trainers_of_the_stage_that_it_is_in(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, fence = start(store)
+    lease, killed = Lease(store, fence), list[str]()
+    has_nodes(monkeypatch, {"CPU": 8.0})
+    monkeypatch.setattr(ProbeStage, "kill_trainer", lambda _: killed.append("the probe's"))
+    monkeypatch.setattr(ProbeStage, "run", lambda _: lease.abandon())
+    monkeypatch.setattr(Ledger, "kill_trainers", lambda _: killed.append("the trials'"))
+    monkeypatch.setattr(driver, "_run_tune", lambda *_: lease.abandon() or store.request_cancel(sweep.id))
+    run_sweep(store, Settings(home=tmp_path), fence, lease)
+    assert killed == ["the probe's", "the trials'"]
 
 
 def test_models_kept_for_evaluations_alone_and_unfinished_ones_end_with_their_sweep(

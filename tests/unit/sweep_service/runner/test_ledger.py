@@ -253,6 +253,17 @@ def test_an_actor_that_reports_no_more_is_killed_and_one_that_waits_for_its_plac
         speaking.kill()
 
 
+def test_a_dead_actor_has_held_its_resources_since_its_last_report(
+    store: Store, tmp_path: Path, clock: list[float]
+) -> None:
+    _, _, ledger = at_work(store, tmp_path)
+    job = given(ledger.next_job("a"))
+    ledger.report("a", {"events": "", "start": 0, "end": 0, "held_s": 30.0})
+    clock[0] += 45
+    ledger.complete("a", None)
+    assert store.get_trial(job.trial_id).held_s == 75
+
+
 def test_what_a_power_cut_left_of_the_events_does_no_harm(store: Store, tmp_path: Path) -> None:
     sweep, fence = start(store)
     job = given(ledger_of(store, fence, tmp_path).next_job("a"))

@@ -97,6 +97,15 @@ def test_an_attempt_ends_once(store: Store) -> None:
 
 
 @pytest.mark.both_databases
+def test_attempts_come_in_the_order_in_which_they_were_started(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trials = [trial.id for trial in store.list_trials(sweep.id)][::-1]
+    first, *_ = [store.start_attempt(fence, trial, "/data/{attempt}") for trial in trials]
+    store.finish_attempt(fence, first, Ending.SUCCEEDED, None, max_crashes=3)
+    assert [attempt.trial_id for attempt in store.list_attempts(sweep.id)] == trials
+
+
+@pytest.mark.both_databases
 def test_a_running_attempt_names_its_process(store: Store) -> None:
     fence, trial, attempt = begin(store)
     store.set_process(fence, attempt, "node-1", 4321, 77.5)

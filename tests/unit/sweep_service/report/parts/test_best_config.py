@@ -165,7 +165,11 @@ def test_gather_reads_samples_checkpoints_and_provenance(store: Store, tmp_path:
         ]
         sweeps.ingest(store, fence, attempt, events)
         store.finish_attempt(fence, attempt, sweeps.Ending.SUCCEEDED, None, 3)
+    probe = store.start_probe(fence, "shape", "H100", {}, gpus=1)
+    store.mark_probe(fence, probe, 1800.0)
+    store.lose_probe(fence, 0.0)
     inputs = gather(store, sweep.id, Settings(home=tmp_path, commit="abc"))
+    assert inputs.probe_gpu_hours == 0.5
     assert len(inputs.checkpoints) == len(inputs.trials)
     assert {sample.completion for sample in inputs.samples} == {"seed 0"}
     assert len(inputs.samples) == len(inputs.configs)
