@@ -32,7 +32,9 @@ def matches_golden(path: Path, text: str) -> None:
     name = os.path.relpath(path, TESTS.parent)
     lines = (golden.splitlines(keepends=True), text.splitlines(keepends=True))
     diff = "".join(difflib.unified_diff(*lines, name, "written now", n=1)) or f"only the end of {name} differs"
-    pytest.fail(f"{diff}\nIf this change is meant, run `.venv/bin/python -m tests.golden` and read `git diff`.", pytrace=False)
+    pytest.fail(
+        f"{diff}\nIf this change is meant, run `.venv/bin/python -m tests.golden` and read `git diff`.", pytrace=False
+    )
 
 
 def rewrite(places: list[str]) -> int:
