@@ -57,8 +57,7 @@ class Results(ServicePart):
         newest = {trial_id: CheckpointView(**dict(checkpoint)) for trial_id, checkpoint in checkpoints.items()}
         return [
             TrialView(
-                **trial.model_dump(),
-                ending=trial.ending,
+                **dict(trial),
                 objective=values[trial.id],
                 checkpoint=newest.get(trial.id),
                 mlflow_url=run_link(self.settings.mlflow_links, trial.mlflow_run_id),
@@ -92,7 +91,7 @@ class Results(ServicePart):
         labels = params_texts(self.store.list_configs(sweep_id))
         return [
             ConfigView(
-                **config.model_dump(),
+                **dict(config),
                 label=labels[config.id],
                 tune_objective=means[Stage.TUNE].get(config.id),
                 confirm_objective=means[Stage.CONFIRM].get(config.id),
