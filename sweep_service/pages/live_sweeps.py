@@ -7,6 +7,7 @@ restarted server leaves no gap and duplicates nothing.
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic_core import to_json
@@ -16,6 +17,7 @@ from sweep_service.pages.rendering import render
 from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Snapshot, take
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
+from sweep_service.store.curve_rows import NewPoints
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.labels import probe_phase, trial_phase
 from sweep_service.sweep.objective import objective_metrics
@@ -26,8 +28,8 @@ READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
 KEPT_SWEEPS: Final = 8
 _EVENTS: Final = 1000
-_FIRST_CHUNKS, _MORE_CHUNKS = 1000, 8000
-"""Numbers of curve parts read at once: few for the first page of a large sweep, more for its curves."""
+_CHUNKS: Final = 8000
+"""Number of curve parts read at once."""
 _EVENTS_BACK: Final = 500
 """Number of events before the first reading that are read, to tell phases of trials and the newest evaluations."""
 _SOON_S, _WAITING_S, _REPORT_WITHIN_S = 2.0, 5.0, 600.0
@@ -50,8 +52,9 @@ class LiveSweep:
         self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
         self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
         self._thinning = thinning(self._steps, configs)
-        self._curves = MeanCurves(self._thinning)
-        self._chunk, self._behind, self._archived = 0, False, False
+        self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
+        self._curves, self._chunk = MeanCurves(self._thinning), 0
+        self._archived = False
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
         self._phases: dict[str, str] = {}
         self._probing: str | None = None
@@ -62,7 +65,10 @@ class LiveSweep:
         self._drawn = (-1, b"")
 
     def page(self) -> str:
-        """Return the page as it is now, with the number of the newest part of its curves."""
+        """Return the page as it is now, with the number of the newest part of its curves.
+
+        It tells last values and evaluations, and so reads no whole curves.
+        """
         with self._lock:
             if time.monotonic() - self._rendered_at >= READ_EVERY_S:
                 snapshot = self._read()
@@ -70,7 +76,7 @@ class LiveSweep:
                     "sweep",
                     snapshot=snapshot,
                     again=self._again(snapshot),
-                    chunk=self._chunk,
+                    chunk=self._seen_chunk,
                     steps=self._steps,
                     deletion=self._deletion(),
                     reports=self._reports,
@@ -81,8 +87,8 @@ class LiveSweep:
     def curves(self) -> bytes:
         """Return all curves as JSON."""
         with self._lock:
-            while self._read_chunks(_MORE_CHUNKS):
-                pass
+            while chunks := self._store.new_points(self._id, self._keys, self._chunk, _CHUNKS):
+                self._chunk = self._add(chunks, self._curves)
             if self._drawn[0] != self._chunk:
                 lines = [
                     {"config": config_id, "stage": stage, "key": key, **points._asdict()}
@@ -98,7 +104,7 @@ class LiveSweep:
     def _again(self, snapshot: Snapshot) -> float | None:
         """Return the seconds after which a viewer should ask again; None if nothing more will come."""
         sweep = snapshot.sweep
-        if self._behind or snapshot.counts.get("RUNNING"):
+        if snapshot.counts.get("RUNNING"):
             return _SOON_S
         waits = self._report[0][0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
         return _WAITING_S if waits or self._reports.building or not sweep.state.is_over else None
@@ -113,9 +119,10 @@ class LiveSweep:
                 self._take_event(event)
             self._seq = events[-1].seq
         if not self._archived and self._deletion() is DeletionState.ARCHIVED:  # what was read before is gone
-            self._archived, self._curves, self._chunk = True, MeanCurves(self._thinning), 0
-            self._drawn = (-1, b"")
-        self._behind = self._read_chunks(_FIRST_CHUNKS)
+            self._archived, self._drawn = True, (-1, b"")
+            self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
+            self._curves, self._chunk = MeanCurves(self._thinning), 0
+        self._read_latest()
         self._read_trials()
         self._reports = self._service.reports(sweep.id)
         return take(
@@ -123,7 +130,7 @@ class LiveSweep:
             sweep,
             [*self._trials.values()],
             self._configs,
-            self._curves,
+            self._latest,
             self._phases,
             self._planned,
             self._judged(sweep),
@@ -131,15 +138,24 @@ class LiveSweep:
             probing=self._probing,
         )
 
-    def _read_chunks(self, limit: int) -> bool:
-        """Read new parts of curves; return whether there may be more of them."""
-        chunks = self._store.new_points(self._id, self._keys, self._chunk, limit)
+    def _read_latest(self) -> None:
+        """Read what the page tells of curves: at first the last steps and all evaluations, then whatever is new."""
+        if not self._seen_chunk:
+            self._seen_chunk = self._add(self._store.last_points(self._id, self._keys), self._latest)
+            for key in (ENTROPY, REWARD):  # a trial's last steps may lack what earlier ones have
+                lacking = [id_ for id_, trial in self._trials.items() if self._latest.latest(trial, key) is None]
+                for curve in self._store.curves(self._id, [key], lacking) if lacking and self._seen_chunk else ():
+                    self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
+        while chunks := self._store.new_points(self._id, self._keys, self._seen_chunk, _CHUNKS):
+            self._seen_chunk = self._add(chunks, self._latest)
+
+    def _add(self, chunks: Sequence[NewPoints], curves: MeanCurves) -> int:
+        """Add parts of curves to curves; return the number of the last one, 0 if there is none."""
         if not {chunk.trial_id for chunk in chunks} <= self._trials.keys():
             self._read_trials()
         for chunk in chunks:
-            self._curves.add(self._trials[chunk.trial_id], chunk.steps, chunk.metrics)
-            self._chunk = chunk.id
-        return len(chunks) == limit
+            curves.add(self._trials[chunk.trial_id], chunk.steps, chunk.metrics)
+        return chunks[-1].id if chunks else 0
 
     def _read_trials(self) -> None:
         self._trials = {trial.id: trial for trial in self._store.list_trials(self._id)}

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Label, Text, and_, cast, func, or_, select
+from sqlalchemy import ColumnElement, Label, Text, and_, cast, func, or_, select, tuple_
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Rows, is_training, one_sweep
@@ -164,10 +164,25 @@ class CurveRows(Rows):
 
         A step may come again, from a later attempt: then the later value stands.
         """
+        return self._points(sweep_id, keys, t.curves.c.id > after, limit)
+
+    def last_points(self, sweep_id: str, keys: Sequence[str]) -> list[NewPoints]:
+        """Return all evaluations of a sweep's trials, and of their steps the part with the last one; as `new_points`.
+
+        The last of these parts is the sweep's newest, unless a trial has been trained again from before its last step.
+        """
+        c = t.curves.c
+        last = select(c.trial_id, func.max(c.last_step)).where(c.kind == "step").group_by(c.trial_id)
+        last = last.where(c.trial_id.in_(select(t.trials.c.id).where(t.trials.c.sweep_id == sweep_id)))
+        return self._points(sweep_id, keys, or_(c.kind == "evaluation", tuple_(c.trial_id, c.last_step).in_(last)))
+
+    def _points(
+        self, sweep_id: str, keys: Sequence[str], which: ColumnElement[bool], limit: int | None = None
+    ) -> list[NewPoints]:
         c = t.curves.c
         joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
         query = select(c.id, c.trial_id, self._recorded(keys)).select_from(joined)
-        query = query.where(t.trials.c.sweep_id == sweep_id, c.id > after).order_by(c.id).limit(limit)
+        query = query.where(t.trials.c.sweep_id == sweep_id, which).order_by(c.id).limit(limit)
         with self._read() as connection:
             rows = connection.execute(query).all()
         parts: list[NewPoints] = []

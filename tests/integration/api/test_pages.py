@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -11,13 +12,15 @@ import yaml
 
 from sweep_service.auth import sign_in_key
 from sweep_service.pages import page_curves, session
+from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.service import SweepService
+from sweep_service.store.curve_rows import NewPoints
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, record
 from tests.integration.api.verbs import Target, cancelled, ended, paused, running, waiting
-from tests.stored_sweeps import one_attempt
+from tests.stored_sweeps import one_attempt, training_events
 
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;&#34;&#39;{{7*7}}"
@@ -377,15 +380,40 @@ def test_who_is_signed_in_sees_the_page_go_on_after_a_restart_of_the_server(home
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_the_first_look_at_a_large_sweep_does_not_wait_for_its_curves(
-    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweep_service.pages.live_sweeps._FIRST_CHUNKS", 2)
-    monkeypatch.setattr("sweep_service.pages.live_sweeps._MORE_CHUNKS", 3)
-    sweep_id = served.succeeded()
-    assert 'data-again="2.0"' in visitor.get(f"/sweeps/{sweep_id}").text
-    assert drawn(visitor, sweep_id) == stored(served.service, sweep_id)
+def test_a_page_tells_the_same_whether_its_viewer_came_early_or_late(served: Served) -> None:
+    store, sweep_id = served.store, served.submit()
+    early, fence = LiveSweep(served.service, sweep_id), claim(store, sweep_id)
+    again, lacking, plain, _, *_ = store.list_trials(sweep_id)
+    early.page()
+    written = [
+        (again, [*training_events(1, 20)]),  # crashes, and has another value for its last step then
+        (again, [event | {"metrics": {"entropy": 0.125}} for event in training_events(9, 20, every=99)]),
+        (again, [*training_events(9, 12)]),
+        (lacking, [*training_events(1, 12), {"type": "step", "step": 13, "time": 1e9, "metrics": {"entropy": 0.25}}]),
+        (plain, [*training_events(1, 16)]),
+    ]
+    for trial, events in written:
+        one_attempt(store, fence, trial.id, Ending.CRASHED, events)
+        early.page()
+    early, late = early._read().rows, LiveSweep(served.service, sweep_id)._read().rows
+    assert [(row.entropy, row.reward) for row in late[:3]] == [(0.125, 1.0), (0.25, 0.6), (0.84, 0.8)]
+    assert late == early
+    assert len({row.objective for row in late}) == 4
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_page_reads_no_whole_curves(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep_id, read, points = served.succeeded(), list[int](), served.store.new_points
+
+    def counted(*given: Any) -> list[NewPoints]:
+        read.append(len(parts := points(*given)))
+        return parts
+
+    monkeypatch.setattr(served.store, "new_points", counted)
     assert 'data-again=""' in visitor.get(f"/sweeps/{sweep_id}").text
+    assert sum(read) == 0
+    assert drawn(visitor, sweep_id) == stored(served.service, sweep_id)
+    assert sum(read) > 0
 
 
 def test_many_viewers_ask_no_more_of_the_store_than_one(

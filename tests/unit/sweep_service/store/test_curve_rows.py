@@ -3,6 +3,8 @@
 import pytest
 
 from sweep_service.store import Store
+from sweep_service.sweep.endings import Ending
+from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.store.test_report_rows import fill
 
 
@@ -30,3 +32,28 @@ def test_parts_come_in_order_and_not_again(store: Store) -> None:
     everything = store.new_points(sweep_id, ("entropy",), 0, 1000)
     first = store.new_points(sweep_id, ("entropy",), 0, 2)
     assert [*first, *store.new_points(sweep_id, ("entropy",), first[-1].id, 1000)] == everything
+
+
+@pytest.mark.both_databases
+def test_last_points_are_all_evaluations_and_each_trials_last_step(store: Store) -> None:
+    keys = ("entropy", "eval/avg_at_k")
+    sweep, fence = sweeps.start(store)
+    for trial in store.list_trials(sweep.id):
+        sweeps.run_trial(store, fence, trial)
+    other, fence = sweeps.start(store)
+    assert store.last_points(other.id, keys) == []
+    sweeps.run_trial(store, fence, store.list_trials(other.id)[0])
+    everything = store.new_points(sweep.id, keys, 0, 1000)
+    expected = [part for part in everything if "entropy" not in part.metrics or part.steps[-1] == 16]
+    assert store.last_points(sweep.id, keys) == expected
+    assert len(everything) > len(expected) > len(store.list_trials(sweep.id))
+
+
+def test_of_a_trial_that_began_again_the_last_step_stands_as_the_newest_attempt_has_it(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    for first, last in ((1, 10), (3, 10), (4, 5)):
+        sweeps.one_attempt(store, fence, trial.id, Ending.CRASHED, [*sweeps.training_events(first, last, every=99)])
+    found = store.last_points(sweep.id, ("entropy",))
+    assert [part.steps[-1] for part in found] == [10, 10]
+    assert found[0].id < found[1].id
