@@ -24,8 +24,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
-STEPS = 480
-"""A quarter of a minute of training: what six trials have left outlasts every kill, whoever is slow to notice one."""
+STEPS = 160
 
 
 def kill_a_trainer(store: Store, sweep_id: str) -> None:
@@ -45,23 +44,6 @@ def kill_a_trainer(store: Store, sweep_id: str) -> None:
     )
 
 
-def kill_and_wait(settings: Settings, store: Store, sweep_id: str, words: list[str], told_by: str) -> None:
-    """Kill a process in the middle of a trial, and wait for the event that tells that somebody went on from there."""
-    wait_until("a trial trains", lambda: training(store, sweep_id))
-    victim, before = one_of(settings.home, *words), last_event(store, sweep_id)
-    victim.kill()
-    wait_until(f"{words} is noticed", lambda: events_since(store, sweep_id, told_by, before) > 0)
-
-
-def events_since(store: Store, sweep_id: str, type_: str, after: int) -> int:
-    """Count the events of a type after the one numbered `after`."""
-    return sum(event.type == type_ for event in store.list_events(sweep_id, after))
-
-
-def last_event(store: Store, sweep_id: str) -> int:
-    return store.list_events(sweep_id)[-1].seq
-
-
 def training(store: Store, sweep_id: str) -> bool:
     """Whether the sweep's present runner has a trial under way that has recorded an update.
 
@@ -74,7 +56,7 @@ def training(store: Store, sweep_id: str) -> bool:
 
 
 @pytest.mark.usefixtures("forked_sweeps")
-def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
+def test_a_sweep_outlives_the_end_of_everything(settings: Settings) -> None:
     training_config = SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}
     seeds = {"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [7]}}
     raw = small_sweep("kills", training=training_config, seeds=seeds, resources={})
@@ -83,8 +65,6 @@ def test_the_sweep_outlives_every_kill(settings: Settings) -> None:
         with Client(settings.url, read_token(settings.token_file)) as client:
             sweep = client.submit(raw)
         kill_a_trainer(store, sweep.id)
-        kill_and_wait(settings, store, sweep.id, ["sweep_service.runner"], "sweep.claimed")
-        kill_and_wait(settings, store, sweep.id, ["raylet/raylet"], "sweep.delayed")
         wait_until("a trial trains", lambda: training(store, sweep.id))
         everything = [*processes_of(settings.home), *trainers(store, sweep.id)]
         serve.kill()
@@ -203,8 +183,8 @@ VICTIMS: dict[str, Callable[[Path, Attempt], psutil.Process]] = {
     "RuntimeEnvAgent": rays("ray::RuntimeEnvAgent"),
     "dashboard": named("dashboard/dashboard.py"),
 }
-OFTEN = ("lower keeper of the trainer", "worker", "upper keeper of mlflow", "api", "DashboardAgent")
-"""Those that are killed at every run of the long tests."""
+OFTEN = ("lower keeper of the trainer", "runner", "upper keeper of mlflow", "DashboardAgent")
+"""Those that are killed at every run of the long tests; the end of an agent is that of the raylet, too."""
 
 
 @pytest.mark.usefixtures("forked_sweeps")
