@@ -9,7 +9,8 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import settings
 
 from tests.fork_server import fork_server
 
+ACCEPTANCE: Final = Path(__file__).parent / "acceptance"
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 settings.load_profile("unhurried")
 os.environ.update(
@@ -41,6 +43,20 @@ def pytest_sessionstart() -> None:
     """Give the whole run one data folder of its own, and refuse connections to other machines."""
     os.environ["SWEEPS_HOME"] = tempfile.mkdtemp(prefix="sweeps-test-")
     sys.addaudithook(_stay_on_this_machine)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put three files of others after each that waits for whole installations, so that workers wait beside others."""
+    files = dict[Path, list[pytest.Item]]()
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [file for file in files if ACCEPTANCE in file.parents]
+    computing, order = [file for file in files if file not in waiting], list[Path]()
+    for place, file in enumerate(waiting):
+        order += [file, *computing[3 * place : 3 * place + 3]]
+    order += computing[3 * len(waiting) :]
+    items[:] = [item for file in order for item in files[file]]
 
 
 @pytest.hookimpl(trylast=True)
