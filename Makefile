@@ -10,7 +10,7 @@ QUIET := RAY_USAGE_STATS_ENABLED=0 MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=1 
 unexport PYTHONDONTWRITEBYTECODE
 
 # Three workers suit two cores, because tests wait for files and for the processes that they have started. The tests of
-# a file share fixtures and run on one worker; files begin in their order, the longest first.
+# a file share fixtures and run on one worker; files begin in the order that tests/conftest.py gives them.
 PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-reorder --durations=20
 QUICK = $(PYTEST) -n 3 -m "not long and not hunt"
 

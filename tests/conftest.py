@@ -47,7 +47,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put three files of others after each that waits for whole installations, so that workers wait beside others."""
+    """Spread the files of whole installations, three others after each: they wait while the others compute."""
     files = dict[Path, list[pytest.Item]]()
     for item in items:
         files.setdefault(item.path, []).append(item)

@@ -139,23 +139,23 @@ class LiveSweep:
         )
 
     def _read_latest(self) -> None:
-        """Read what the page tells of curves: at first the last steps and all evaluations, then whatever is new."""
-        if not self._seen_chunk:
-            self._seen_chunk = self._add(self._store.last_points(self._id, self._keys), self._latest)
+        """Read the page's share of the curves: at first the last steps and all evaluations, then all that is new."""
+        if not self._seen_chunk and (chunks := self._store.last_points(self._id, self._keys)):
+            self._seen_chunk = self._add(chunks, self._latest)
             for key in (ENTROPY, REWARD):  # a trial's last steps may lack what earlier ones have
                 lacking = [id_ for id_, trial in self._trials.items() if self._latest.latest(trial, key) is None]
-                for curve in self._store.curves(self._id, [key], lacking) if lacking and self._seen_chunk else ():
+                for curve in self._store.curves(self._id, [key], lacking):
                     self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
         while chunks := self._store.new_points(self._id, self._keys, self._seen_chunk, _CHUNKS):
             self._seen_chunk = self._add(chunks, self._latest)
 
     def _add(self, chunks: Sequence[NewPoints], curves: MeanCurves) -> int:
-        """Add parts of curves to curves; return the number of the last one, 0 if there is none."""
+        """Add parts, of which there are some, to curves; return the number of the last one."""
         if not {chunk.trial_id for chunk in chunks} <= self._trials.keys():
             self._read_trials()
         for chunk in chunks:
             curves.add(self._trials[chunk.trial_id], chunk.steps, chunk.metrics)
-        return chunks[-1].id if chunks else 0
+        return chunks[-1].id
 
     def _read_trials(self) -> None:
         self._trials = {trial.id: trial for trial in self._store.list_trials(self._id)}

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError, ProgrammingError
 
 from sweep_service.errors import ServiceError
 from sweep_service.store.base import Fence
@@ -56,7 +56,7 @@ class DatabaseAway(ServiceError):
 
 
 class DatabaseUnfit(ServiceError):
-    """What is there is no database, or one of another version of the service or of another program."""
+    """A database of another version of the service or of another program, or a file that holds none."""
 
 
 def open_store(url: str) -> Store:
@@ -94,7 +94,7 @@ def _refusals(url: str) -> Generator[None]:
     except DatabaseError as error:
         name = f"the database {make_url(url).render_as_string()}"
         reason = (str(error.orig).strip().splitlines() or ["no reason given"])[0]
-        if not isinstance(error, OperationalError):
+        if not isinstance(error, OperationalError | ProgrammingError):  # the latter: no right to make tables
             raise DatabaseUnfit(f"{name} cannot be read: {reason}; restore it, or move it away") from error
         raise DatabaseAway(
             f"{name} cannot be used: {reason}; see that it runs, and that SWEEPS_DATABASE_URL has its address, user "

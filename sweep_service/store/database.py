@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, 
 from sqlalchemy.engine import make_url
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-VERSIONS: Final = "alembic_version"
+_VERSIONS: Final = "alembic_version"
 """The table that names a database's schema."""
 _ELSEWHERE: Final = "name another database in SWEEPS_DATABASE_URL or another SWEEPS_HOME"
 _MOST_NAMED: Final = 3
@@ -107,7 +107,7 @@ def schema_fault(url: str) -> str | None:
     try:
         with engine.connect() as connection:
             tables = inspect(connection).get_table_names()
-            heads = MigrationContext.configure(connection).get_current_heads() if VERSIONS in tables else ()
+            heads = MigrationContext.configure(connection).get_current_heads() if _VERSIONS in tables else ()
     finally:
         engine.dispose()
     known = {revision.revision for revision in ScriptDirectory.from_config(_migrations()).walk_revisions()}
@@ -122,7 +122,7 @@ def schema_fault(url: str) -> str | None:
     if re.fullmatch(r"schema_\d+", schema):
         newer = f"was made by a newer version of the service (its schema is {schema})"
         return f"{newer}; install that version, or {_ELSEWHERE}"
-    others = sorted({*tables} - {VERSIONS})
+    others = sorted({*tables} - {_VERSIONS})
     named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "") or "no table of the service"
     return f"belongs to another program (it holds {named}); {_ELSEWHERE}"
 

@@ -14,7 +14,6 @@ from sweep_service.auth import sign_in_key
 from sweep_service.pages import page_curves, session
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.service import SweepService
-from sweep_service.store.curve_rows import NewPoints
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import SweepState
 from tests.integration.api.conftest import Served, serving
@@ -403,13 +402,17 @@ def test_a_page_tells_the_same_whether_its_viewer_came_early_or_late(served: Ser
 
 @pytest.mark.usefixtures("unhurried")
 def test_a_page_reads_no_whole_curves(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep_id, read, points = served.succeeded(), list[int](), served.store.new_points
+    sweep_id, read = served.succeeded(), list[int]()
 
-    def counted(*given: Any) -> list[NewPoints]:
-        read.append(len(parts := points(*given)))
-        return parts
+    def counting(reads: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def counted(*given: Any) -> list[Any]:
+            read.append(len(found := reads(*given)))
+            return found
 
-    monkeypatch.setattr(served.store, "new_points", counted)
+        return counted
+
+    for name in ("new_points", "curves"):
+        monkeypatch.setattr(served.store, name, counting(getattr(served.store, name)))
     assert 'data-again=""' in visitor.get(f"/sweeps/{sweep_id}").text
     assert sum(read) == 0
     assert drawn(visitor, sweep_id) == stored(served.service, sweep_id)

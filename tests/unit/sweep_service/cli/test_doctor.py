@@ -1,4 +1,4 @@
-"""What the doctor finds where no service runs."""
+"""The doctor's findings where no service runs."""
 
 from pathlib import Path
 
