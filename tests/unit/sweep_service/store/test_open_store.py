@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, create_engine, inspect
 
 from sweep_service.store import DatabaseAway, DatabaseUnfit, Store, open_store, tables
 from sweep_service.store.database import open_engine, upgrade, writing
 from tests import stored_sweeps as sweeps
+from tests.postgres import emptied
 from tests.sweep_stack import unused_port
 from tests.waiting import in_threads
 
@@ -58,6 +59,24 @@ def test_a_database_that_is_away_is_named_without_its_password() -> None:
     with pytest.raises(DatabaseAway, match=r"ann:\*\*\*@127.0.0.1.*SWEEPS_DATABASE_URL has its address") as refusal:
         open_store(url)
     assert "PASSWORD" not in str(refusal.value)
+
+
+@pytest.mark.long
+def test_a_user_who_may_make_no_tables_is_told_as_one_who_is_not_let_in(postgres_url: str) -> None:
+    engine = create_engine(emptied(postgres_url))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP ROLE IF EXISTS reader")
+        connection.exec_driver_sql("CREATE ROLE reader LOGIN PASSWORD 'PASSWORD'")
+        connection.exec_driver_sql("GRANT USAGE ON SCHEMA public TO reader")
+    try:
+        url = engine.url.set(username="reader", password="PASSWORD").render_as_string(hide_password=False)
+        with pytest.raises(DatabaseAway, match=r"reader:\*\*\*@.* cannot be used: permission denied for schema public"):
+            open_store(url)
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP OWNED BY reader")
+            connection.exec_driver_sql("DROP ROLE reader")
+        engine.dispose()
 
 
 def test_a_database_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
