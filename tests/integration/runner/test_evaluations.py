@@ -2,12 +2,9 @@
 
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +14,16 @@ import pytest
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import Evaluation, Stage, SweepState, TrialState
+from sweep_service.sweep.records import Stage, SweepState, TrialState
+from tests.slow_motion import Caught, caught
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.export import export
 
 SEEDS = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}
 BENCHMARKS = {"names": ["expressions", "arithmetic"], "samples": 12}
+SAMPLES = 12 * (24 + 40)
+"""Of all problems of both."""
 
 
 def measured_sweep(**changes: Any) -> dict[str, Any]:
@@ -95,35 +95,15 @@ def test_the_models_of_given_steps_are_measured_on_resources_of_their_own_and_le
     }
 
 
-def measuring(store: Store, sweep_id: str, done: set[str]) -> tuple[Evaluation, psutil.Process] | None:
-    """Return an evaluation beyond `done` that is in the middle of its samples, and its process, which is stopped."""
-    begun = {
-        event.data["evaluation_id"]
-        for event in store.list_events(sweep_id)
-        if event.type == "evaluation.progress" and 0 < event.data["done"] < event.data["total"]
-    }
-    running = {one.id: one for one in store.list_evaluations(sweep_id, states=[TrialState.RUNNING])}
-    for attempt in store.list_attempts(sweep_id, running_only=True):
-        if attempt.pid is None or attempt.trial_id not in (running.keys() & begun) - done:
-            continue
-        with suppress(psutil.NoSuchProcess):
-            (process := psutil.Process(attempt.pid)).suspend()
-            if '"finished"' not in Path(attempt.directory, "events.jsonl").read_text():
-                return running[attempt.trial_id], process
-            process.resume()
-    return None
+def samples(folder: Path) -> int:
+    """Count the samples that lie below a folder."""
+    return sum(path.read_bytes().count(b"\n") for path in folder.rglob("samples.jsonl"))
 
 
-def kill_actor(evaluation: Evaluation) -> None:
-    """Kill the actor of the process that measures."""
-    words = f"ray::trial-{evaluation.sweep_id}"
+def kill_actor(sweep_id: str) -> None:
+    """Kill the actor of a sweep with one slot."""
+    words = f"ray::trial-{sweep_id}"
     next(one for one in psutil.process_iter() if words in " ".join(command_of(one))).kill()
-
-
-def is_asked_to_stop(process: psutil.Process) -> bool:
-    """Return whether SIGTERM waits for a stopped process to go on."""
-    (pending,) = re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
-    return bool(int(pending, 16) & 1 << signal.SIGTERM - 1)
 
 
 @pytest.mark.long
@@ -132,24 +112,26 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     """Each of four evaluations in another way: its process, its actor or its runner is killed, or its sweep paused."""
-    many = {"names": ["expressions", "arithmetic"], "samples": 120, "longest": 64}  # so that there is time to stop one
-    raw = measured_sweep(benchmarks=many, seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9]}})
+    raw = measured_sweep(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9, 10]}})
     undisturbed = submit_and_claim(store, raw)
     run_out(settings, store, undisturbed, ray)
     store.release_lease(undisturbed)
     fence, disturbed = submit_and_claim(store, raw), set[str]()
 
-    def next_one(runs: subprocess.Popen[bytes]) -> tuple[Evaluation, psutil.Process]:
-        found = list[tuple[Evaluation, psutil.Process]]()
+    def next_one() -> Caught:
+        """Return what measures another trained model, in the middle of its samples."""
+        found = list[str]()
 
         def is_found() -> bool:
-            found.extend(filter(None, [measuring(store, fence.sweep_id, disturbed)]))
-            return bool(found) or runs.poll() is not None
+            running = store.list_evaluations(fence.sweep_id, states=[TrialState.RUNNING])
+            found.extend(one.id for one in running if one.trial_id and one.id not in disturbed)
+            return bool(found)
 
         wait_until("another model is measured", is_found)
-        assert found
-        disturbed.add(found[0][0].id)
-        return found[0]
+        disturbed.add(found[0])
+        (measures,) = caught(store, found[:1], lambda folder: samples(folder.parent))
+        assert samples(Path(store.attempts_of(found[0])[0].directory).parent) < SAMPLES
+        return measures
 
     def taken_over() -> Fence:
         store.release_lease(fence)
@@ -158,17 +140,17 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
         return Fence(taken.id, taken.epoch)
 
     with runner(settings, fence, ray) as process:
-        next_one(process)[1].kill()
-        kill_actor(next_one(process)[0])
-        next_one(process)
+        next_one().kill()
+        next_one()
+        kill_actor(fence.sweep_id)
+        next_one()
         process.kill()
         process.wait(PATIENT_S)
     fence = taken_over()
     with runner(settings, fence, ray) as process:
-        _, measures = next_one(process)
+        measures = next_one()
         store.request_pause(fence.sweep_id)
-        wait_until("the pause has reached it", lambda: is_asked_to_stop(measures))
-        measures.resume()
+        measures.go_on_once_told_to_stop()
         assert process.wait(PATIENT_S) == 0
     assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
     assert not store.list_attempts(fence.sweep_id, running_only=True)

@@ -11,10 +11,11 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
 from tests.chaos.specs import spec_of
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
-STEPS = 400
+STEPS = 48
 SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ours": small_sweep(
         "full", training=SMALL_TRAINING | {"steps": STEPS, "checkpoint_every_rollouts": 4}, retries={"max_crashes": 0}
@@ -59,8 +60,9 @@ def test_a_disk_that_is_full_for_seconds_costs_no_trial(
     store.release_lease(undisturbed)
     fence = submit_and_claim(store, spec)
     with runner(settings, fence, ray) as process:
-        wait_until("trials train", lambda: all(trial.step for trial in store.list_trials(fence.sweep_id)))
+        (trainer,) = caught_beyond(store, [store.list_trials(fence.sweep_id)[-1].id], 0)
         limit_files(store, fence.sweep_id, 0)
+        trainer.go_on()
         wait_until("the sweep says why nothing begins", lambda: store.get_sweep(fence.sweep_id).message)
         limit_files(store, fence.sweep_id, -1)
         assert process.wait(PATIENT_S) == 0

@@ -16,6 +16,7 @@ from sweep_service.processes.child_processes import is_alive, start_kept, stop
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, ray_head, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
@@ -51,7 +52,7 @@ def curves(store: Store, fence: Fence) -> list[tuple[int, str, list[int], list[f
 def test_a_node_is_lost_none_is_there_for_a_while_and_another_joins(
     settings: Settings, store: Store, forks: Mapping[str, str], tmp_path: Path
 ) -> None:
-    training = SMALL_TRAINING | {"steps": 400, "checkpoint_every_rollouts": 4}
+    training = SMALL_TRAINING | {"steps": 48, "checkpoint_every_rollouts": 4}
     raw = small_sweep("nodes", training=training, resources={"cpus": 1})
     with ray_head(tmp_path, 0, 0, **forks) as ray, node(tmp_path, ray | forks) as first:
         undisturbed = submit_and_claim(store, raw)
@@ -62,7 +63,7 @@ def test_a_node_is_lost_none_is_there_for_a_while_and_another_joins(
 
         fence = submit_and_claim(store, raw)
         with runner(settings, fence, ray) as process:
-            wait_until("both slots train", lambda: sum(t.step > 20 for t in store.list_trials(fence.sweep_id)) == 2)
+            caught_beyond(store, [trial.id for trial in store.list_trials(fence.sweep_id)], 20)  # on both slots
             trained = store.list_attempts(fence.sweep_id, running_only=True)
             below(first, "raylet").send_signal(signal.SIGKILL)
             wait_until(

@@ -10,10 +10,11 @@ from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
-from tests.waiting import PATIENT_S, wait_until
+from tests.waiting import PATIENT_S
 
-STEPS = 120
+STEPS = 48
 
 
 def spec(processes: int, **changes: Any) -> dict[str, Any]:
@@ -40,13 +41,13 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
     store.release_lease(undisturbed)
 
     fence = submit_and_claim(store, spec(processes))
-    for at in (0, 50) if processes == 1 else (50,):  # the first while trainers start or sample
+    for at in (0, 24) if processes == 1 else (24,):
         with runner(settings, fence, ray) as process:
-            wait_until(
-                f"a trial is beyond {at}",
-                lambda at=at, id_=fence.sweep_id: max(t.step for t in store.list_trials(id_)) > at,
-            )
+            begun = [trial.id for trial in store.list_trials(fence.sweep_id)][: 2 // processes]
+            caught = caught_beyond(store, begun, at)
             store.request_pause(fence.sweep_id)
+            for trainer in caught:
+                trainer.go_on_once_told_to_stop()
             assert process.wait(PATIENT_S) == 0
         assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
         attempts = store.list_attempts(fence.sweep_id)

@@ -1,9 +1,7 @@
 """Real small sweeps through the real runner, on a real Ray, with the real trainer."""
 
-import os
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,7 +11,8 @@ from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Attempt, AttemptOutcome, Stage, SweepState, Trial, TrialState
+from sweep_service.sweep.records import AttemptOutcome, Stage, SweepState, TrialState
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
@@ -25,22 +24,17 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     space = {"loss.beta1": {"type": "float", "low": 0.1, "high": 1}, "loss.beta2": 0}
     seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5]}}
     search, resources = {"strategy": "tpe", "num_configs": 1}, {"max_parallel": 1}  # one actor, used again
-    training = SMALL_TRAINING | {"steps": 160}  # seconds: a runner learns the pid after one
-    raw = small_sweep("both", training=training, space=space, search=search, seeds=seeds, resources=resources)
+    raw = small_sweep("both", space=space, search=search, seeds=seeds, resources=resources)
     fence = submit_and_claim(store, raw)
     above = set[int]()
     """Processes that fork trainers."""
-
-    def ended() -> bool:
-        for attempt in store.list_attempts(fence.sweep_id):
-            with suppress(psutil.Error, IndexError):
-                if attempt.pid is not None:
-                    above.add(psutil.Process(attempt.pid).parents()[1].pid)  # above the trainer's keeper
-        return process.poll() is not None
-
     with runner(settings, fence, ray) as process:
-        wait_until("the runner has ended", ended)
-        assert process.returncode == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
+        for number in range(4):
+            wait_until("a trial has its turn", lambda number=number: len(store.list_trials(fence.sweep_id)) > number)
+            (trainer,) = caught_beyond(store, [store.list_trials(fence.sweep_id)[number].id], 0)
+            above.add(trainer.processes[0].parents()[1].pid)  # above the trainer's keeper
+            trainer.go_on()
+        assert process.wait(PATIENT_S) == 0, (settings.storage / fence.sweep_id / "runner.log").read_text()
     assert len(above) == 1  # so that no trial but the first waits for torch
     assert store.get_sweep(fence.sweep_id).state is SweepState.FINALIZING
     trials = store.list_trials(fence.sweep_id)
@@ -57,7 +51,7 @@ def test_a_proposal_and_both_stages_run_and_every_event_reaches_the_store(
     for attempt in store.list_attempts(fence.sweep_id):
         assert attempt.events_offset == (Path(attempt.directory) / "events.jsonl").stat().st_size
         assert not is_alive(attempt.host, attempt.pid, attempt.pid_started_at)
-    assert [curve.steps for curve in store.curves(fence.sweep_id, ["loss"])] == [list(range(1, 161))] * 4
+    assert [curve.steps for curve in store.curves(fence.sweep_id, ["loss"])] == [list(range(1, 17))] * 4
     assert {path.name for path in (settings.storage / fence.sweep_id).iterdir()} == {
         "runner.log",
         *(trial.id for trial in trials),
@@ -100,26 +94,18 @@ def test_a_hung_trainer_and_actors_that_are_killed_cost_their_trials_one_attempt
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     """The first trial's trainer stands still. The second's actor is killed while it moves, the third's stands still."""
-    training = SMALL_TRAINING | {"steps": 400}
     seeds, retries = {"tune": [0, 1]}, {"hung_after_minutes": 1, "max_crashes": 1}
-    fence = submit_and_claim(store, small_sweep("hung", training=training, seeds=seeds, retries=retries))
+    fence = submit_and_claim(store, small_sweep("hung", seeds=seeds, retries=retries))
     first, second, third, fourth = store.list_trials(fence.sweep_id)
-
-    def training_attempt(trial: Trial) -> Attempt:
-        wait_until("the trial trains", lambda: store.get_trial(trial.id).step)
-        (attempt,) = store.attempts_of(trial.id)
-        return attempt
-
     with runner(settings, fence, ray) as process:
-        hung = training_attempt(first)
-        assert hung.pid is not None
-        os.kill(hung.pid, signal.SIGSTOP)
+        caught_beyond(store, [first.id], 0)
         for trial, stopped in ((second, False), (third, True)):
-            training_attempt(trial)
+            (trainer,) = caught_beyond(store, [trial.id], 0)
             words = f"ray::trial-{fence.sweep_id}"
             actor = next(one for one in psutil.process_iter() if words in " ".join(command_of(one)))
             if stopped:
                 actor.suspend()
+            trainer.go_on()
             actor.kill()
         assert process.wait(PATIENT_S) == 0
     assert {trial.state for trial in store.list_trials(fence.sweep_id)} == {TrialState.SUCCEEDED}

@@ -13,10 +13,11 @@ from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import AttemptOutcome, Ending
 from sweep_service.sweep.records import SweepState, TrialState
 from sweep_service.worker.reports import build_report
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
-STEPS = 200
+STEPS = 48
 EVALUATED = "eval/avg_at_k"
 
 
@@ -31,11 +32,12 @@ def test_the_sweep_goes_on_without_the_trials_that_somebody_stops(
     sweep_id, service = fence.sweep_id, SweepService(store, settings)
     stopped, other, following, waiting = store.list_trials(sweep_id)
     with runner(settings, fence, ray) as process:
-        wait_until("a trial has evaluated", lambda: bool(store.curves(sweep_id, [EVALUATED], [stopped.id])))
-        assert store.get_trial(other.id).state is TrialState.RUNNING
+        one, another = caught_beyond(store, [stopped.id, other.id], 9)  # it has evaluated
         service.stop_trial(stopped.id, counts=True)
         service.stop_trial(waiting.id, counts=False)
+        one.go_on_once_told_to_stop()
         wait_until("the next trial begins", lambda: store.get_trial(following.id).attempts > 0)
+        another.go_on()
         assert store.get_trial(stopped.id).state is TrialState.STOPPED
         assert process.wait(PATIENT_S) == 0, (settings.storage / sweep_id / "runner.log").read_text()
     assert store.get_sweep(sweep_id).state is SweepState.FINALIZING

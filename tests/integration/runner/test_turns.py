@@ -9,8 +9,9 @@ import pytest
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
-from tests.waiting import PATIENT_S, wait_until
+from tests.waiting import PATIENT_S
 
 ONE_SLOT = {"cpus": 1.5}
 """Of Ray's two CPUs, for one thread of torch: two would wait for each other where other tests use the cores, too."""
@@ -38,8 +39,7 @@ def test_a_long_trial_is_paused_for_a_new_sweep_and_ends_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     one_slot: dict[str, Any] = {"resources": ONE_SLOT, "space": {"loss.beta1": 0, "loss.beta2": 0}}
-    evaluation = {**SMALL_TRAINING["evaluation"], "every_steps": 500}
-    training = SMALL_TRAINING | {"steps": 2000, "checkpoint_every_rollouts": 1000, "evaluation": evaluation}
+    training = SMALL_TRAINING | {"steps": 48, "checkpoint_every_rollouts": 1000}
     alone = submit_and_claim(store, small_sweep("alone", training=training, **one_slot))
     with runner(settings, alone, ray) as process:
         assert process.wait(PATIENT_S) == 0
@@ -49,9 +49,10 @@ def test_a_long_trial_is_paused_for_a_new_sweep_and_ends_as_undisturbed(
     short_turns = settings.model_copy(update={"turn_minutes": 0.01})
     long = submit_and_claim(store, small_sweep("long", training=training, **one_slot))
     with runner(short_turns, long, ray) as process:
-        wait_until("the long trial trains", lambda: store.list_trials(long.sweep_id)[0].step > 20)
+        (trainer,) = caught_beyond(store, [trial.id for trial in store.list_trials(long.sweep_id)], 20)
         new = submit_and_claim(store, small_sweep("new", **one_slot))
         with runner(short_turns, new, ray) as other:
+            trainer.go_on_once_told_to_stop()
             assert other.wait(PATIENT_S) == 0
         assert process.wait(PATIENT_S) == 0
     attempts = store.list_attempts(long.sweep_id)

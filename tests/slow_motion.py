@@ -1,0 +1,103 @@
+"""Trainers in slow motion: they are stopped where a test wants them, however few their updates and however fast."""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from sweep_service.store import Store
+from tests.waiting import wait_until
+from trainers.process.events import read_events
+
+SLICE_S: Final = 0.03
+"""Seconds for which a trainer goes on before its events are looked at."""
+
+
+@dataclass(frozen=True)
+class Caught:
+    """The processes of one attempt, all of them stopped by SIGSTOP. Its keeper is not."""
+
+    processes: list[psutil.Process]
+
+    def go_on(self) -> None:
+        """Let them go on."""
+        for process in self.processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def kill(self) -> None:
+        """Kill them."""
+        for process in self.processes:
+            process.kill()
+
+    def go_on_once_told_to_stop(self) -> None:
+        """Wait until one of them has been sent SIGTERM, and let them go on.
+
+        Raises: TimeoutError.
+        """
+        wait_until("they are told to stop", lambda: any(map(_is_told_to_stop, self.processes)))
+        self.go_on()
+
+
+def caught(store: Store, work_ids: Collection[str], happened: Callable[[Path], object]) -> list[Caught]:
+    """Stop what trains these trials, or makes these evaluations, once the folder of its attempt shows what happened.
+
+    It goes on in slices from its start, so that it gets no further. One whose newest attempt has ended is waited for in
+    vain.
+
+    Returns: what was caught, in the order of the ids.
+    Raises: TimeoutError.
+    """
+    found = dict[str, Caught]()
+
+    def all_are_caught() -> bool:
+        for work_id in set(work_ids) - found.keys():
+            for attempt in store.attempts_of(work_id)[-1:]:
+                stopped = _stopped(attempt.directory)
+                if stopped.processes and happened(Path(attempt.directory)):
+                    found[work_id] = stopped
+                else:
+                    stopped.go_on()
+        time.sleep(SLICE_S)
+        return len(found) == len(work_ids)
+
+    wait_until(f"{', '.join(work_ids)} is caught", all_are_caught)
+    return [found[work_id] for work_id in work_ids]
+
+
+def caught_beyond(store: Store, trial_ids: Collection[str], step: int) -> list[Caught]:
+    """Stop what trains these trials beyond a step; the store knows of it, too.
+
+    Returns: what was caught, in the order of the ids.
+    Raises: TimeoutError.
+    """
+
+    def is_beyond(folder: Path) -> bool:
+        events = folder / "events.jsonl"
+        return events.exists() and any(one["type"] == "step" and one["step"] > step for one in read_events(events))
+
+    found = caught(store, trial_ids, is_beyond)
+    wait_until("the store knows", lambda: all(store.get_trial(id_).step > step for id_ in trial_ids))
+    return found
+
+
+def _stopped(directory: str) -> Caught:
+    """Stop all processes whose folder this is, but a keeper."""
+    stopped = list[psutil.Process]()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == directory and "trainers.process.keeper" not in process.cmdline():
+                process.suspend()
+                stopped.append(process)
+    return Caught(stopped)
+
+
+def _is_told_to_stop(process: psutil.Process) -> bool:
+    (pending,) = re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
+    return bool(int(pending, 16) & 1 << signal.SIGTERM - 1)
