@@ -59,11 +59,8 @@ def caught(store: Store, work_ids: Collection[str], happened: Callable[[Path], o
     def all_are_caught() -> bool:
         for work_id in set(work_ids) - found.keys():
             for attempt in store.attempts_of(work_id)[-1:]:
-                stopped = _stopped(attempt.directory)
-                if stopped.processes and happened(Path(attempt.directory)):
+                if stopped := _stopped(Path(attempt.directory), happened):
                     found[work_id] = stopped
-                else:
-                    stopped.go_on()
         time.sleep(SLICE_S)
         return len(found) == len(work_ids)
 
@@ -87,15 +84,34 @@ def caught_beyond(store: Store, trial_ids: Collection[str], step: int) -> list[C
     return found
 
 
-def _stopped(directory: str) -> Caught:
-    """Stop all processes whose folder this is, but a keeper."""
+def caught_in(folder: Path, happened: Callable[[Path], object]) -> Caught:
+    """Stop what works in a folder once it shows what happened, as `caught` does.
+
+    Raises: TimeoutError.
+    """
+    found = list[Caught]()
+
+    def is_caught() -> bool:
+        found.extend(filter(None, [_stopped(folder, happened)]))
+        time.sleep(0 if found else SLICE_S)
+        return bool(found)
+
+    wait_until(f"what works in {folder} is caught", is_caught)
+    return found[0]
+
+
+def _stopped(folder: Path, happened: Callable[[Path], object]) -> Caught | None:
+    """Stop all processes whose folder this is, but a keeper; let them go on if it has not happened."""
     stopped = list[psutil.Process]()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.cwd() == directory and "trainers.process.keeper" not in process.cmdline():
+            if process.cwd() == str(folder) and "trainers.process.keeper" not in process.cmdline():
                 process.suspend()
                 stopped.append(process)
-    return Caught(stopped)
+    if stopped and happened(folder):
+        return Caught(stopped)
+    Caught(stopped).go_on()
+    return None
 
 
 def _is_told_to_stop(process: psutil.Process) -> bool:

@@ -1,7 +1,5 @@
 """Whatever is killed, sweeps go on and finish, no finished trial runs again, and nothing is left running."""
 
-import os
-import signal
 import sys
 import threading
 import time
@@ -19,40 +17,21 @@ from sweep_service.client import Client
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import Attempt, AttemptOutcome, Sweep, SweepState, TrialState
+from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, alive, one_of, processes_of, serving, small_sweep
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
-STEPS = 160
+STEPS = 48
 
 
 def kill_a_trainer(store: Store, sweep_id: str) -> None:
     """Kill a trainer in the middle of its run, and wait until its attempt has crashed."""
-    wait_until("a trial trains", lambda: training(store, sweep_id))
-    by_trial = {attempt.trial_id: attempt for attempt in store.list_attempts(sweep_id, running_only=True)}
-    (trial, *_) = (trial for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.step)
-    attempt = by_trial[trial.id]
-    assert attempt.pid is not None
-    os.kill(attempt.pid, signal.SIGKILL)
-    wait_until(
-        "its attempt has crashed",
-        lambda: any(
-            (a.trial_id, a.number, a.outcome) == (trial.id, attempt.number, AttemptOutcome.CRASHED)
-            for a in store.list_attempts(sweep_id)
-        ),
-    )
-
-
-def training(store: Store, sweep_id: str) -> bool:
-    """Whether the sweep's present runner has a trial under way that has recorded an update.
-
-    An earlier runner's trial would not do: its successor may still be starting, and never see what is killed now.
-    """
-    sweep = store.get_sweep(sweep_id)
-    assert not sweep.state.is_over, (sweep.state, sweep.message)
-    its_own = {a.trial_id for a in store.list_attempts(sweep_id, running_only=True) if a.epoch == sweep.epoch}
-    return any(trial.step for trial in store.list_trials(sweep_id, states=[TrialState.RUNNING]) if trial.id in its_own)
+    trial_id = store.list_trials(sweep_id)[0].id
+    (trainer,) = caught_beyond(store, [trial_id], 0)
+    trainer.kill()
+    wait_until("it has crashed", lambda: store.attempts_of(trial_id)[0].outcome is AttemptOutcome.CRASHED)
 
 
 @pytest.mark.usefixtures("forked_sweeps")
@@ -65,8 +44,9 @@ def test_a_sweep_outlives_the_end_of_everything(settings: Settings) -> None:
         with Client(settings.url, read_token(settings.token_file)) as client:
             sweep = client.submit(raw)
         kill_a_trainer(store, sweep.id)
-        wait_until("a trial trains", lambda: training(store, sweep.id))
+        (trainer,) = caught_beyond(store, [store.list_trials(sweep.id)[0].id], 0)
         everything = [*processes_of(settings.home), *trainers(store, sweep.id)]
+        trainer.go_on()
         serve.kill()
         serve.wait()
         wait_until("nothing survives serve", lambda: not any(map(alive, [*everything, *processes_of(settings.home)])))

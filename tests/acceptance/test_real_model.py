@@ -84,7 +84,7 @@ def spec(name: str) -> dict[str, Any]:
         "space": {"loss.beta1": 0.5, "loss.beta2": 1},
         "seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": list(range(10, 10 + seeds))}},
         "baselines": {"dapo": False, "matched": False},
-        "resources": {"cpus": processes, "processes": processes},
+        "resources": {"cpus": processes, "processes": processes, "max_parallel": 1},
     }
 
 

@@ -13,9 +13,11 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import ProbeState, SweepState, TrialState
 from sweep_service.worker.reports import build_report
+from tests.slow_motion import caught_in
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import with_params
+from trainers.process.events import read_events
 
 pytestmark = pytest.mark.long
 
@@ -83,18 +85,20 @@ def test_a_sweep_of_the_same_shape_goes_by_it_and_runs(
 def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    long = {"model.warm_start_steps": 500, "model.hidden_size": 128, "rollout.max_completion_tokens": 300}
+    long = {"model.warm_start_steps": 40, "model.hidden_size": 128, "rollout.max_completion_tokens": 300}
     training = with_params(SMALL_TRAINING, long | {"rollout.completions_per_prompt": 64})
     fence = submit_and_claim(store, small_sweep("too long", training=training, probe="first") | {"name": "too-long"})
     folder = settings.storage / fence.sweep_id / "probe" / "1"
+
+    def makes_the_first_model(folder: Path) -> bool:
+        events = folder / "events.jsonl"
+        return events.exists() and any(event.get("phase") == "warm start" for event in read_events(events))
+
     with runner(settings, fence, ray) as process:
-        wait_until(
-            "it makes the first model",
-            lambda: any((e.data.get("phase") == "warm start") for e in store.list_events(fence.sweep_id)),
-        )
-        (trainer,) = (p for p in psutil.process_iter() if _works_in(p, folder))
+        (trainer,) = caught_in(folder, makes_the_first_model).processes
         limit = trainer.memory_info().vms + (200 << 20)
         trainer.rlimit(resource.RLIMIT_AS, (limit, limit))
+        trainer.resume()
         assert process.wait(PATIENT_S) == 0
     sweep = store.get_sweep(fence.sweep_id)
     assert sweep.state is SweepState.FAILED
