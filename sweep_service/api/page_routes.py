@@ -121,14 +121,14 @@ def _signed_in(request: Request) -> bool:
     return is_valid(shown, request.app.state.token, time.time())
 
 
-def signed_in_for_page(request: Request) -> None:
+async def signed_in_for_page(request: Request) -> None:
     """Lead those who are not signed in to the sign-in page."""
     if not _signed_in(request):
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         raise AnotherPage(RedirectResponse(f"/login?next={quote(_own_place(address))}", 303, HEADERS))
 
 
-def signed_in_for_data(request: Request) -> None:
+async def signed_in_for_data(request: Request) -> None:
     """Refuse those who are not signed in."""
     if not _signed_in(request):
         raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
@@ -147,7 +147,7 @@ def known_sweep(service: Service, sweep_id: str) -> str:
 KnownSweep = Annotated[str, Depends(known_sweep)]
 
 
-def from_own_page(request: Request) -> None:
+async def from_own_page(request: Request) -> None:
     """Demand that a form was sent by one of our own pages."""
     origin, public = request.headers.get("origin", ""), urlsplit(request.app.state.service.settings.url)
     sender = urlsplit(origin)
@@ -176,7 +176,7 @@ def get_static(name: str) -> Response:
 
 
 @router.get("/login")
-def get_login(next: Annotated[str, Query(max_length=200)] = "/") -> Response:
+async def get_login(next: Annotated[str, Query(max_length=200)] = "/") -> Response:
     """Show the sign-in page."""
     return _page(render("login", next=_own_place(next), wrong=False))
 
@@ -196,7 +196,7 @@ async def login(request: Request) -> Response:
 
 
 @router.post("/logout", dependencies=[Depends(from_own_page)])
-def logout(request: Request) -> Response:
+async def logout(request: Request) -> Response:
     """Remove the cookie."""
     answer = RedirectResponse("/login", 303, HEADERS)
     answer.delete_cookie(cookie_name(request.url.port), httponly=True, samesite="strict")
@@ -204,7 +204,7 @@ def logout(request: Request) -> Response:
 
 
 @router.get("/session")
-def get_session(request: Request) -> dict[str, bool]:
+async def get_session(request: Request) -> dict[str, bool]:
     """Say whether the browser is signed in. The sign-in page asks this when a link from another site led to it."""
     return {"signed_in": _signed_in(request)}
 
@@ -369,7 +369,7 @@ def _trial(service: Service, trial_id: str) -> Trial | None:
     return None
 
 
-def page_by(request: Request) -> str:
+async def page_by(request: Request) -> str:
     """Return who asks: somebody whose session the token has signed."""
     return f"{fingerprint(request.app.state.token)} (status page)"
 

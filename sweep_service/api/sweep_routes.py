@@ -51,18 +51,23 @@ _KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 _bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
 
 
-def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
+async def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
     """Demand the bearer token."""
     if bearer is None or not same(bearer.credentials, request.app.state.token):
         detail = "send the header `Authorization: Bearer TOKEN` with the token of the server's token file"
         raise Refusal(401, "UNAUTHENTICATED", detail, {"WWW-Authenticate": "Bearer"})
 
 
-def check_parameters(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have, or that is given twice and takes one value.
 
     A misspelt `validate_only` would submit for real, and so would one that is true and false.
     """
+    if request.query_params:  # the description is made by the first who needs it, and takes its time
+        await run_in_threadpool(_check_parameters, request)
+
+
+def _check_parameters(request: Request) -> None:
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     known = {
         parameter["name"]: parameter for parameter in operation.get("parameters", []) if parameter["in"] == "query"
@@ -78,11 +83,11 @@ def check_parameters(request: Request) -> None:
         raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
 
 
-def _service(request: Request) -> SweepService:
+async def _service(request: Request) -> SweepService:
     return request.app.state.service
 
 
-def _token_name(request: Request) -> str:
+async def _token_name(request: Request) -> str:
     return fingerprint(request.app.state.token)
 
 
