@@ -80,7 +80,7 @@ def test_a_sweep_over_a_packages_loss_ends_with_a_report(
 ) -> None:
     raw = read_yaml_file(loss_package / "sweep.yaml")
     raw["training"] = {**SMALL_TRAINING, **raw["training"]}
-    raw["seeds"] = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9]}}
+    raw["seeds"], raw["resources"] = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8]}}, {"max_parallel": 1}
     assert client.plan(raw).first_labels[-1] == "alpha=1"
     report, report_json = report_of(client, raw)
     assert {trial.state for trial in report.trials} == {"SUCCEEDED"}

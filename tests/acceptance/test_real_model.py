@@ -1,4 +1,4 @@
-"""From model folders to reports and exported models: two architectures, full and LoRA, one process and two."""
+"""From a model folder to a report and an exported model: two architectures, full and LoRA, one process and two."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from tests.sweep_stack import serving
 from tests.waiting import PATIENT_S
 
 STEPS = 12
-SWEEPS = {"qwen-full": ("qwen", None, 1, 3), "llama-lora-two": ("llama", {"rank": 4, "alpha": 8}, 2, 1)}
+SWEEPS = {"qwen-full": ("qwen2", None, 1, 3), "llama-lora-two": ("llama", {"rank": 4, "alpha": 8}, 2, 1)}
 """Model, adapters, processes, confirm seeds: one verdict is enough."""
 
 
@@ -88,26 +88,27 @@ def spec(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", [pytest.param("qwen-full", marks=pytest.mark.long), pytest.param("llama-lora-two", marks=pytest.mark.hunt)]
+)
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("forked_sweeps")
-def test_from_model_folders_to_reports_and_exported_models(settings: Settings, tmp_path: Path) -> None:
-    for name in ("qwen2-tiny", "llama-tiny"):
-        folder = save_random_model(SIZES[name], tmp_path / name, likely="123", end_share=0.4)
-        run("sweep_service", "models", "add", str(folder), "--name", name.removesuffix("2-tiny").removesuffix("-tiny"))
+def test_from_a_model_folder_to_a_report_and_an_exported_model(name: str, settings: Settings, tmp_path: Path) -> None:
+    model, *_ = SWEEPS[name]
+    folder = save_random_model(SIZES[f"{model}-tiny"], tmp_path / model, likely="123", end_share=0.4)
+    run("sweep_service", "models", "add", str(folder), "--name", model)
     run("sweep_service", "datasets", "add", str(problems(tmp_path)), "--name", "eggs")
     with serving(settings), Client(settings.url, read_token(settings.token_file)) as client:
-        plan = client.plan(spec("qwen-full"))
+        plan = client.plan(spec(name))
         assert "You count eggs." in plan.model_dump_json()
-        for name in SWEEPS:
-            sweep_id = client.submit(spec(name)).id
-            sweep = client.wait(sweep_id, 400)
-            assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None), name
-            assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}, name
-            report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=PATIENT_S))
-            outcomes = ("BETTER", "UNDECIDED", "WORSE") if SWEEPS[name][3] > 1 else ("INSUFFICIENT",)
-            assert report.verdict.outcome in outcomes, report.verdict.sentence
-            check_export(client, settings, sweep_id, tmp_path / f"{name}-best", SWEEPS[name])
+        sweep_id = client.submit(spec(name)).id
+        sweep = client.wait(sweep_id, 400)
+        assert (sweep.state, sweep.message) == (SweepState.SUCCEEDED, None)
+        assert {trial.state for trial in client.trials(sweep_id)} == {TrialState.SUCCEEDED}
+        report = Report.model_validate_json(client.report(sweep_id, "json", timeout_s=PATIENT_S))
+        outcomes = ("BETTER", "UNDECIDED", "WORSE") if SWEEPS[name][3] > 1 else ("INSUFFICIENT",)
+        assert report.verdict.outcome in outcomes, report.verdict.sentence
+        check_export(client, settings, sweep_id, tmp_path / "best", SWEEPS[name])
 
 
 def check_export(client: Client, settings: Settings, sweep_id: str, folder: Path, trained: Any) -> None:

@@ -112,7 +112,7 @@ def test_evaluations_that_are_killed_or_paused_go_on_and_end_as_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
     """Each of four evaluations in another way: its process, its actor or its runner is killed, or its sweep paused."""
-    raw = measured_sweep(seeds={"tune": [0], "confirm": {"top_k": 1, "seeds": [7, 8, 9, 10]}})
+    raw = measured_sweep(seeds={"tune": [0, 1]}, benchmarks=BENCHMARKS | {"of": "all"})
     undisturbed = submit_and_claim(store, raw)
     run_out(settings, store, undisturbed, ray)
     store.release_lease(undisturbed)

@@ -55,7 +55,7 @@ def points(store: Store, fence: Fence) -> set[tuple[str, frozenset[Role]]]:
 def test_a_confirm_stage_that_is_added_and_then_has_more_seeds_gives_what_a_sweep_with_all_from_the_start_has(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
-    space = {"loss.beta1": [0.5, 1], "optimizer.learning_rate": [1e-5, 2e-5]}  # so that baselines are matched
+    space = {"loss.beta1": [0.5], "optimizer.learning_rate": [1e-5, 2e-5]}  # so that baselines are matched
     whole_seeds = {"tune": [0], "confirm": {"top_k": 1, "seeds": [5, 6]}}
     whole = submit_and_claim(store, small_sweep("more", space=space, seeds=whole_seeds))
     run(store, settings, whole, ray)

@@ -19,7 +19,7 @@ ONE_SLOT = {"cpus": 1.5}
 
 @pytest.mark.long
 def test_two_sweeps_take_turns_on_one_slot(settings: Settings, store: Store, ray: Mapping[str, str]) -> None:
-    changes = {"resources": ONE_SLOT, "seeds": {"tune": [0, 1, 2]}}
+    changes = {"resources": ONE_SLOT, "seeds": {"tune": [0, 1]}}
     fences = [submit_and_claim(store, small_sweep(name, **changes)) for name in ("first", "second")]
     with ExitStack() as runners:
         processes = [runners.enter_context(runner(settings, fence, ray)) for fence in fences]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,17 @@ def test_parts_of_sampling_are_those_of_the_run(cache: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_two_processes_measure_together_on_the_command_line(cache: Path, tmp_path: Path) -> None:
+def test_two_processes_measure_together_on_the_command_line(
+    forks: Mapping[str, str], cache: Path, tmp_path: Path
+) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(SMALL | {"device_batch": 8}), encoding="utf-8")
     command = [sys.executable, "-m", "trainers", "run.yaml", "rollout.prompts_per_minibatch=1", "--probe"]
     command[5:5] = ["evaluation.samples_per_problem=40", "evaluation.sampling_batch=30"]
     command += ["--processes", "2", "--output", "probe", "--cache", str(cache)]
     command.insert(5, "device_batch=4")
-    path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=PATIENT_S
-    )
+    path = os.pathsep.join([str(Path(__file__).parents[3]), forks["PYTHONPATH"]])
+    environment = os.environ | forks | {"PYTHONPATH": path}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=PATIENT_S)
     assert run.returncode == 0, run.stderr.decode()
     (cost,) = (event for event in read_events(tmp_path / "probe" / "events.jsonl") if event["type"] == "cost")
     figures = CostFigures.model_validate(cost["figures"])

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.fork_server import forked
 from tests.integration.trainers.trainer_runs import SMALL, Run, run, run_so_far, small_config
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import CheckpointError, ConfigError
@@ -212,9 +214,12 @@ def test_adapters_of_no_whole_model_are_refused(tmp_path: Path, content: str) ->
 
 
 @pytest.mark.long
-def test_the_command_line_exports_and_evaluates(full: Run, cache: Path, tmp_path: Path) -> None:
+def test_the_command_line_exports_and_evaluates(
+    full: Run, forks: Mapping[str, str], cache: Path, tmp_path: Path
+) -> None:
+    environment = forked(forks, "trainers.export", "trainers")
     command = [sys.executable, "-m", "trainers.export", str(full.output / "step-16"), str(tmp_path / "model")]
-    exported = subprocess.run(command, capture_output=True, text=True, check=False)
+    exported = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert exported.returncode == 0, exported.stderr
     assert json.loads(exported.stdout)["dtype"] == "float32"
     (tmp_path / "run.yaml").write_text(
@@ -222,7 +227,7 @@ def test_the_command_line_exports_and_evaluates(full: Run, cache: Path, tmp_path
     )
     command = [sys.executable, "-m", "trainers", str(tmp_path / "run.yaml"), "--evaluate", str(tmp_path / "model")]
     command += ["--cache", str(cache), "--json"]
-    evaluated = subprocess.run(command, capture_output=True, text=True, check=False)
+    evaluated = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert evaluated.returncode == 0, evaluated.stderr
     assert json.loads(evaluated.stdout)["metrics"] == last_evaluation(full)
     assert not (tmp_path / "runs").exists()
