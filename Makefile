@@ -42,12 +42,13 @@ hunts: $(READY) ## Run the tests that plant mistakes or hunt by chance: faults, 
 browser: $(READY) ## Run the tests of the pages in an installed Chromium (or CHROMIUM=path)
 	@$(QUIET) CHROMIUM="$(CHROMIUM)" $(VENV)/bin/python -m pytest tests/browser
 
-bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, reports and reads; on a quiet machine
+bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, reports, reads and whole sweeps; on a quiet machine
 	@$(QUIET) $(VENV)/bin/python bench/step_time.py
 	@$(QUIET) $(VENV)/bin/python bench/grading.py
 	@$(QUIET) $(VENV)/bin/python bench/report_scale.py
 	@$(QUIET) $(VENV)/bin/python bench/report_store.py
 	@$(QUIET) $(VENV)/bin/python bench/reads.py
+	@$(QUIET) $(VENV)/bin/python bench/service_cost.py
 
 chaos: $(READY) ## Kill, stop and starve a real service at random for 20 minutes, and judge it; CHAOS="--seed 1 --minutes 2"
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python -m tests.chaos $(CHAOS)
