@@ -9,6 +9,7 @@ import pytest
 
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
+from tests.slow_motion import caught
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import wait_until
 
@@ -26,7 +27,9 @@ def test_trials_of_one_two_and_half_a_gpu(tmp_path: Path, ray: Mapping[str, str]
             fence = submit_and_claim(store, raw)
             sweeps[gpus] = fence.sweep_id
             running.enter_context(runner(settings, fence, ray))
-        wait_until("all four trainers run", lambda: sum(len(trainers(store, s)) for s in sweeps.values()) == 4)
+        begun = [trial.id for gpus, id_ in sweeps.items() for trial in store.list_trials(id_)[: 2 if gpus < 1 else 1]]
+        caught(store, begun, lambda folder: (folder / "events.jsonl").exists())
+        wait_until("all four are known", lambda: sum(len(trainers(store, id_)) for id_ in sweeps.values()) == 4)
         seen = {gpus: [gpus_of(pid) for pid in trainers(store, sweep_id)] for gpus, sweep_id in sweeps.items()}
     (one,), (two,), halves = seen[1], seen[2], seen[0.5]
     assert (len(one), len(two), [len(half) for half in halves]) == (1, 2, [1, 1])

@@ -43,11 +43,9 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
     fence = submit_and_claim(store, spec(processes))
     for at in (0, 24) if processes == 1 else (24,):
         with runner(settings, fence, ray) as process:
-            begun = [trial.id for trial in store.list_trials(fence.sweep_id)][: 2 // processes]
-            caught = caught_beyond(store, begun, at)
-            store.request_pause(fence.sweep_id)
-            for trainer in caught:
-                trainer.go_on_once_told_to_stop()
+            (trainer,) = caught_beyond(store, [store.list_trials(fence.sweep_id)[0].id], at)
+            store.request_pause(fence.sweep_id)  # another one starts, samples or trains
+            trainer.go_on_once_told_to_stop()
             assert process.wait(PATIENT_S) == 0
         assert store.get_sweep(fence.sweep_id).state is SweepState.PAUSED
         attempts = store.list_attempts(fence.sweep_id)
