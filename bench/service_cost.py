@@ -1,6 +1,6 @@
 """What the service costs beyond its trainings: a sweep of 8 runs of 480 updates, and the same runs started by hand.
 
-    python bench/service_cost.py                the sweep, the runs by hand, in turns, twice each: a quarter of an hour
+    python bench/service_cost.py                      the sweep and the runs by hand, in turns, twice each
     python bench/service_cost.py --rounds 1 --steps 48
 
 The sweep is timed from its submission to SUCCEEDED, on an installation that has run one of its trials before; by hand

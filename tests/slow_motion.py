@@ -100,12 +100,20 @@ def caught_in(folder: Path, happened: Callable[[Path], object]) -> Caught:
     return found[0]
 
 
+def works_in(process: psutil.Process, folder: Path) -> bool:
+    """Say whether this is a process's folder."""
+    try:
+        return process.cwd() == str(folder)
+    except psutil.Error:
+        return False
+
+
 def _stopped(folder: Path, happened: Callable[[Path], object]) -> Caught | None:
     """Stop all processes whose folder this is, but a keeper; let them go on if it has not happened."""
     stopped = list[psutil.Process]()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.cwd() == str(folder) and "trainers.process.keeper" not in process.cmdline():
+            if works_in(process, folder) and "trainers.process.keeper" not in process.cmdline():
                 process.suspend()
                 stopped.append(process)
     if stopped and happened(folder):

@@ -106,7 +106,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(AnotherPage, _another_page)
 
 
-def _another_page(_request: Request, error: Exception) -> Response:
+async def _another_page(_request: Request, error: Exception) -> Response:
     assert isinstance(error, AnotherPage)
     return error.answer
 

@@ -115,7 +115,7 @@ def listed(errors: Sequence[ProblemError]) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Make the app answer every exception with a problem."""
+    """Make the app answer every exception with a problem. All answers are `async`, so that none waits for a thread."""
     for kind in CODES:
         app.add_exception_handler(kind, _service_error)
     for kind in _AWAY:
@@ -129,7 +129,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def _service_error(_request: Request, error: Exception) -> Response:
+async def _service_error(_request: Request, error: Exception) -> Response:
     status, code = CODES[type(error)]
     if not isinstance(error, InvalidSpec):
         return problem(status, code, str(error))
@@ -137,12 +137,12 @@ def _service_error(_request: Request, error: Exception) -> Response:
     return problem(status, code, error.summary, errors)
 
 
-def _refusal(_request: Request, error: Exception) -> Response:
+async def _refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return problem(error.status, error.code, error.detail, error.errors, error.headers)
 
 
-def _invalid_request(request: Request, error: Exception) -> Response:
+async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     mistakes = error.errors()
     if any(mistake["loc"][0] == "path" for mistake in mistakes):
@@ -151,7 +151,7 @@ def _invalid_request(request: Request, error: Exception) -> Response:
     return problem(422, "INVALID_REQUEST", listed(errors), errors)
 
 
-def _http_error(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path, headers = request.url.path[:200], dict(error.headers or {})
     if error.status_code == 405:
@@ -166,13 +166,13 @@ def _http_error(request: Request, error: Exception) -> Response:
     return problem(error.status_code, code, detail, headers=headers)
 
 
-def _database_away(_request: Request, error: Exception) -> Response:
+async def _database_away(_request: Request, error: Exception) -> Response:
     log.warning("the database does not answer: %s", error)
     detail = "the database does not answer; ask again"
     return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
 
 
-def _machine_fault(_request: Request, error: Exception) -> Response:
+async def _machine_fault(_request: Request, error: Exception) -> Response:
     """Say that the machine lets the API open or write no file; any other error of the system is unexpected."""
     if (fault := machine_fault(error)) is None:
         raise error
@@ -181,13 +181,13 @@ def _machine_fault(_request: Request, error: Exception) -> Response:
     return problem(503, "MACHINE_FAULT", detail, headers={"Retry-After": "2"})
 
 
-def _too_large(_request: Request, error: Exception) -> Response:
+async def _too_large(_request: Request, error: Exception) -> Response:
     log.warning("the database has no place for a value of a request: %s", error)
     detail = "a value of the request is larger than the database can hold; numbers have at most 64 bits"
     return problem(422, "INVALID_REQUEST", detail)
 
 
-def _unexpected(_request: Request, error: Exception) -> Response:
+async def _unexpected(_request: Request, error: Exception) -> Response:
     name = secrets.token_hex(4)
     log.error("unexpected error %s: %r", name, error)
     detail = f"an unexpected error; the server's log tells more under {name}"

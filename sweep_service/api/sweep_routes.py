@@ -50,6 +50,8 @@ MAX_LABELS = 50
 _KEY_PATTERN = r"^[\x21-\x7e]{1,255}$"
 _bearer = HTTPBearer(auto_error=False, description="The token in the server's token file.")
 
+# What reads no store is `async`: it waits for none of the threads, which others' requests may all hold.
+
 
 async def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
     """Demand the bearer token."""

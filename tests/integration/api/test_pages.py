@@ -2,7 +2,9 @@
 
 import html
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ from sweep_service.pages import page_curves, session
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.service import SweepService
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import SweepState
+from sweep_service.sweep.records import Sweep, SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, record
 from tests.integration.api.verbs import Target, cancelled, ended, paused, running, waiting
 from tests.stored_sweeps import one_attempt, training_events
+from tests.waiting import PATIENT_S
 
+THREADS = 40
+"""Number of those in which Starlette answers requests."""
 CANARY = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;&#34;&#39;{{7*7}}"
 
@@ -61,6 +66,35 @@ def test_the_cookie_does_not_tell_the_token_and_scripts_cannot_read_it(served: S
 def test_the_cookie_is_secure_behind_https(served: Served, stranger: httpx.Client) -> None:
     object.__setattr__(served.service.settings, "url", "https://sweeps.example")
     assert "; Secure" in sign_in(stranger, served.token).headers["Set-Cookie"]
+
+
+def test_signing_in_and_refusals_wait_for_no_other_request(
+    served: Served, stranger: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All threads of the server read the store for others."""
+    sweep_id, reading, go_on = served.submit(), threading.Semaphore(0), threading.Event()
+    get_sweep = served.store.get_sweep
+
+    def waits(sweep_id: str) -> Sweep:
+        reading.release()
+        assert go_on.wait(PATIENT_S)
+        return get_sweep(sweep_id)
+
+    monkeypatch.setattr(served.store, "get_sweep", waits)
+    with ThreadPoolExecutor(2 * THREADS) as others:
+        waiting = [others.submit(served.http.get, f"/v1/sweeps/{sweep_id}") for _ in range(THREADS + 5)]
+        try:
+            assert all(reading.acquire(timeout=PATIENT_S) for _ in range(THREADS))
+            stranger.timeout = 20
+            assert stranger.get("/v1/sweeps").status_code == 401
+            assert stranger.get("/").status_code == 303
+            assert stranger.get("/login").status_code == 200
+            assert stranger.get("/session").json() == {"signed_in": False}
+            assert sign_in(stranger, served.token).status_code == 303
+            assert stranger.post("/logout").status_code == 303
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in waiting} == {200}
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "sweeps_", "signin_"])

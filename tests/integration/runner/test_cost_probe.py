@@ -13,7 +13,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, open_store
 from sweep_service.sweep.records import ProbeState, SweepState, TrialState
 from sweep_service.worker.reports import build_report
-from tests.slow_motion import caught_in
+from tests.slow_motion import caught_in, works_in
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 from trainers.config import with_params
@@ -107,13 +107,6 @@ def test_a_sweep_whose_probe_runs_out_of_memory_ends_with_what_helps(
     assert b"out of memory" in build_report(store, sweep.id, settings)[1]["md"]
 
 
-def _works_in(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return process.cwd() == str(folder)
-    except psutil.Error:
-        return False
-
-
 def test_a_sweep_whose_trials_pass_the_budget_at_full_length_begins_none(
     settings: Settings, store: Store, ray: Mapping[str, str]
 ) -> None:
@@ -139,4 +132,4 @@ def test_cancelling_ends_a_probe(settings: Settings, store: Store, ray: Mapping[
     probe = store.last_probe(fence.sweep_id)
     assert probe is not None
     assert probe.state is ProbeState.CANCELLED
-    assert not any(_works_in(p, settings.storage / fence.sweep_id / "probe" / "1") for p in psutil.process_iter())
+    assert not any(works_in(p, settings.storage / fence.sweep_id / "probe" / "1") for p in psutil.process_iter())
