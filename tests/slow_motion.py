@@ -51,6 +51,8 @@ def caught(store: Store, work_ids: Collection[str], happened: Callable[[Path], o
     It goes on in slices from its start, so that it gets no further. One whose newest attempt has ended is waited for in
     vain.
 
+    Args:
+        happened: says of the folder of an attempt whether the moment has come.
     Returns: what was caught, in the order of the ids.
     Raises: TimeoutError.
     """
@@ -85,7 +87,7 @@ def caught_beyond(store: Store, trial_ids: Collection[str], step: int) -> list[C
 
 
 def caught_in(folder: Path, happened: Callable[[Path], object]) -> Caught:
-    """Stop what works in a folder once it shows what happened, as `caught` does.
+    """Stop all processes that work in a folder once the moment has come, as `caught` does.
 
     Raises: TimeoutError.
     """
@@ -109,7 +111,7 @@ def works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def _stopped(folder: Path, happened: Callable[[Path], object]) -> Caught | None:
-    """Stop all processes whose folder this is, but a keeper; let them go on if it has not happened."""
+    """Stop all processes that work in a folder, but a keeper; let them go on if the moment has not come."""
     stopped = list[psutil.Process]()
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -18,16 +18,20 @@ from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Sna
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.store.curve_rows import NewPoints
+from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.labels import probe_phase, trial_phase
 from sweep_service.sweep.objective import objective_metrics
-from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Config, Event, Sweep, Trial
 
 READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
 KEPT_SWEEPS: Final = 8
 _EVENTS: Final = 1000
+_PROBE: Final = ("probe.started", "probe.progress", "probe.finished", "probe.reused")
+_FOLLOWED: Final = ("trial.progress", "trial.evaluated", "config.added", "trials.added", *_PROBE)
+"""Types of the events that change the page by more than the rows do."""
 _CHUNKS: Final = 8000
 """Number of curve parts read at once."""
 _EVENTS_BACK: Final = 500
@@ -42,16 +46,15 @@ class LiveSweep:
         self._service, self._store, self._id = service, service.store, sweep_id
         self._lock = threading.Lock()
         sweep = service.store.get_sweep(sweep_id)
-        plan = None if sweep.state.is_over else make_plan(sweep.spec, None)
-        self._generation, self._planned = sweep.generation, plan.trials if plan else {}
+        planned = StageCounts(0, 0) if sweep.state.is_over else stage_counts(sweep.spec)
+        self._generation, self._planned = sweep.generation, planned._asdict()
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
-        configs = max(len(self._configs), plan.configs if plan else 0)
         steps = [config.training["steps"] for config in self._configs]
         self._steps = max(steps) if steps else sweep.spec.trained_base.steps
         self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
         self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
-        self._thinning = thinning(self._steps, configs)
+        self._thinning = thinning(self._steps, max(len(self._configs), planned.tune // len(sweep.spec.seeds.tune)))
         self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
         self._curves, self._chunk = MeanCurves(self._thinning), 0
         self._archived = False
@@ -110,11 +113,11 @@ class LiveSweep:
         return _WAITING_S if waits or self._reports.building or not sweep.state.is_over else None
 
     def _read(self) -> Snapshot:
-        """Read what is new from the store; the trials last, so that they are at least as new as the rest."""
+        """Read what is new from the store."""
         sweep = self._store.get_sweep(self._id)
         if sweep.generation != self._generation:  # it was given more
-            self._generation, self._planned = sweep.generation, make_plan(sweep.spec, None).trials
-        while events := self._store.list_events(self._id, self._seq, _EVENTS):
+            self._generation, self._planned = sweep.generation, stage_counts(sweep.spec)._asdict()
+        while events := self._store.list_events(self._id, self._seq, _EVENTS, _FOLLOWED):
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
@@ -122,8 +125,7 @@ class LiveSweep:
             self._archived, self._drawn = True, (-1, b"")
             self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
             self._curves, self._chunk = MeanCurves(self._thinning), 0
-        self._read_latest()
-        self._read_trials()
+        self._read_latest_and_trials()
         self._reports = self._service.reports(sweep.id)
         return take(
             self._service,
@@ -138,16 +140,21 @@ class LiveSweep:
             probing=self._probing,
         )
 
-    def _read_latest(self) -> None:
-        """Read the page's share of the curves: at first the last steps and all evaluations, then all that is new."""
-        if not self._seen_chunk and (chunks := self._store.last_points(self._id, self._keys)):
+    def _read_latest_and_trials(self) -> None:
+        """Read the page's share of the curves: at first the last steps and all evaluations, then all that is new.
+
+        The trials are read after the first of it, so that they know of it.
+        """
+        first = [] if self._seen_chunk else self._store.last_points(self._id, self._keys)
+        chunks = first or self._store.new_points(self._id, self._keys, self._seen_chunk, _CHUNKS)
+        self._read_trials()
+        while chunks:
             self._seen_chunk = self._add(chunks, self._latest)
-            for key in (ENTROPY, REWARD):  # a trial's last steps may lack what earlier ones have
-                lacking = [id_ for id_, trial in self._trials.items() if self._latest.latest(trial, key) is None]
-                for curve in self._store.curves(self._id, [key], lacking):
-                    self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
-        while chunks := self._store.new_points(self._id, self._keys, self._seen_chunk, _CHUNKS):
-            self._seen_chunk = self._add(chunks, self._latest)
+            chunks = self._store.new_points(self._id, self._keys, self._seen_chunk, _CHUNKS)
+        for key in (ENTROPY, REWARD) if first else ():  # a trial's last steps may lack what earlier ones have
+            lacking = [id_ for id_, trial in self._trials.items() if self._latest.latest(trial, key) is None]
+            for curve in self._store.curves(self._id, [key], lacking):
+                self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
 
     def _add(self, chunks: Sequence[NewPoints], curves: MeanCurves) -> int:
         """Add parts, of which there are some, to curves; return the number of the last one."""
@@ -169,9 +176,9 @@ class LiveSweep:
         elif event.type == "trial.evaluated":
             others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
             self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]
-        elif event.type.startswith("probe."):
+        elif event.type in _PROBE:
             self._probing = probe_phase(event)
-        elif event.type in ("config.added", "trials.added"):
+        else:
             self._configs = []  # there are new ones, or new roles
 
     def _judged(self, sweep: Sweep) -> Judged:

@@ -53,7 +53,8 @@ def _preload() -> None:
     """Import what a trainer imports, under the variables that it sets before."""
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    importlib.import_module("trainers.training.train")
+    for module in ("trainers.command_line", "trainers.training.train"):
+        importlib.import_module(module)
 
 
 def _serve(request: dict[str, Any], keeper: Keeper) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, select, update
 
 from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
@@ -73,9 +73,10 @@ class Rows:
         Raises: NotFound, if `sweep_id` is given and there is no such sweep.
         """
         with self._read() as connection:
-            if sweep_id is not None:
-                one_sweep(connection, sweep_id)
-            return [kind.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+            rows = connection.execute(query).mappings().all()
+            if sweep_id is not None and not rows:
+                of_sweep(connection, sweep_id, t.sweeps.c.id)
+        return [kind.model_validate(dict(row)) for row in rows]
 
     def _sweeps(self, query: Select[Any]) -> list[Sweep]:
         with self._read() as connection:
@@ -111,6 +112,17 @@ def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> A
         what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
         raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on or be built anew; submit its spec anew")
     return row
+
+
+def of_sweep(connection: Connection, sweep_id: str, column: Column[Any]) -> Any:
+    """Return one value of a sweep's row; to parse all of it takes longer than most queries.
+
+    Raises: NotFound.
+    """
+    row = connection.execute(select(column).where(t.sweeps.c.id == sweep_id)).one_or_none()
+    if row is None:
+        raise NotFound("sweep", sweep_id)
+    return row[0]
 
 
 def as_sweep(row: Mapping[Any, Any]) -> Sweep:

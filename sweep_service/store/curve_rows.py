@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Label, Text, and_, cast, func, or_, select, tuple_
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, is_training, one_sweep
+from sweep_service.store.base import Rows, is_training, of_sweep
 from sweep_service.sweep.own_trainer import is_own
 from sweep_service.sweep.records import Curve, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
@@ -40,7 +40,7 @@ class CurveRows(Rows):
         query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
         query = query.where((s.trial_id > after[0]) | ((s.trial_id == after[0]) & (s.step > after[1])))
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             return _samples(connection.execute(query.order_by(s.trial_id, s.step).limit(limit)).mappings())
 
     def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
@@ -52,7 +52,7 @@ class CurveRows(Rows):
         joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
         query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             return _samples(connection.execute(query.order_by(t.trials.c.number)).mappings())
 
     def samples_at(self, evaluations: Sequence[tuple[str, int]]) -> list[Sample]:
@@ -79,7 +79,7 @@ class CurveRows(Rows):
         query = query.order_by(t.trials.c.number, c.attempt, c.first_step)
         curves: list[Curve] = []
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             for trial_id, rows in groupby(connection.execute(query).all(), lambda row: row.trial_id):
                 first, *_ = parts = list(rows)
                 whose: dict[str, Any] = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
@@ -122,7 +122,7 @@ class CurveRows(Rows):
         of_config = of_config.where(t.trials.c.sweep_id == sweep_id).group_by(t.trials.c.config_id, c.kind).subquery()
         which = or_(c.id == of_config.c.first, c.id == of_config.c.last)
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             parts = connection.execute(select(cast(c.points, Text)).join(of_config, which)).scalars()
             return {key for points in parts for key in from_json(points)["metrics"]}
 
@@ -133,7 +133,7 @@ class CurveRows(Rows):
         value is left out, and so is a trial that recorded nothing.
         """
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             c = t.trials.c
             query = select(c.id).where(c.sweep_id == sweep_id, is_training()).order_by(c.number)
             ids = list(connection.execute(query).scalars())

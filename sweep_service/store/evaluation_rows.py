@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, one_sweep
+from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, of_sweep
 from sweep_service.sweep.records import BenchmarkResult, Evaluation, TrialState
 
 _IS_EVALUATION = t.trials.c.stage == EVALUATION_STAGE
@@ -37,7 +37,7 @@ class EvaluationRows(Rows):
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
             return [evaluation_of(row) for row in rows]
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, one_sweep
+from sweep_service.store.base import Rows, of_sweep
 from sweep_service.sweep.records import ProblemCounts
 
 
@@ -47,7 +47,7 @@ class ProblemRows(Rows):
         rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
         query = select(rows).where(rows.c.place <= last).order_by(rows.c.number, rows.c.step)
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             sets = connection.execute(select(s.digest, s.names).where(s.sweep_id == sweep_id))
             names = {row.digest: tuple(row.names) for row in sets}
             found = connection.execute(query).all()

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sweep_service.errors import Conflict, NotReady
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, append_event, is_final_report, one_sweep
+from sweep_service.store.base import Rows, append_event, is_final_report, of_sweep, one_sweep
 from sweep_service.store.database import writing
 from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack, report_version
 from sweep_service.sweep.records import Record, SweepState
@@ -124,7 +124,7 @@ class ReportRows(Rows):
     def report_failure(self, sweep_id: str) -> str | None:
         """Return why the last try to build a sweep's report failed; None if it did not."""
         with self._read() as connection:
-            return one_sweep(connection, sweep_id)["report_failure"]
+            return of_sweep(connection, sweep_id, t.sweeps.c.report_failure)
 
     def get_report(self, sweep_id: str, format_: str) -> bytes:
         """Return a sweep's final report.
@@ -146,7 +146,7 @@ class ReportRows(Rows):
         r = t.reports.c
         query = select(t.reports).where(r.sweep_id == sweep_id, r.format == format_)
         with self._read() as connection:
-            state = SweepState(one_sweep(connection, sweep_id)["state"])
+            state = SweepState(of_sweep(connection, sweep_id, t.sweeps.c.state))
             if inputs_digest is not None:
                 query = query.where(r.inputs_digest == inputs_digest, ~r.interim)
             else:
@@ -167,7 +167,7 @@ class ReportRows(Rows):
         query = select(r.inputs_digest, r.created_at, r.superseded_at, r.gzipped, head)
         query = query.where(r.sweep_id == sweep_id, r.format == "json", ~r.interim)
         with self._read() as connection:
-            one_sweep(connection, sweep_id)
+            of_sweep(connection, sweep_id, t.sweeps.c.id)
             rows = connection.execute(query.order_by(r.superseded_at.is_not(None), r.superseded_at.desc())).all()
         return [
             StoredReport(
@@ -237,7 +237,7 @@ class ReportRows(Rows):
     def report_requested(self, sweep_id: str) -> bool:
         """Return whether somebody waits for the report of a sweep to be built, or built anew."""
         with self._read() as connection:
-            return one_sweep(connection, sweep_id)["report_wanted"]
+            return of_sweep(connection, sweep_id, t.sweeps.c.report_wanted)
 
     def want_report(self, sweep_id: str) -> None:
         """Note that somebody wants an interim report, or a newer one; no change unless the sweep runs."""

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, SweepDeleted
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, as_sweep, insert_records, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, as_sweep, insert_records, of_sweep, one_sweep
 from sweep_service.store.database import now_for_leases, writing
 from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
@@ -245,7 +245,7 @@ class SweepRows(Rows):
         Raises: StaleEpoch; Conflict, if the transition is not allowed.
         """
         with self._fenced(fence) as connection:
-            if generation is not None and one_sweep(connection, fence.sweep_id)["generation"] != generation:
+            if generation is not None and of_sweep(connection, fence.sweep_id, t.sweeps.c.generation) != generation:
                 state, message = SweepState.QUEUED, None
             _change_state(connection, fence, state, message)
 
@@ -255,7 +255,7 @@ class SweepRows(Rows):
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
-            if one_sweep(connection, fence.sweep_id)["message"] != message:
+            if of_sweep(connection, fence.sweep_id, t.sweeps.c.message) != message:
                 s = t.sweeps.c
                 connection.execute(update(t.sweeps).where(s.id == fence.sweep_id).values(message=message))
                 append_event(connection, fence.sweep_id, "sweep.delayed", {"message": message})

@@ -74,10 +74,11 @@ def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Tr
 def first_configs(spec: SweepSpec, sweep_id: str, points: int | None = None) -> list[Config]:
     """Return the configs that a sweep begins with; of a grid all points, or only so many."""
     configs: dict[str, Config] = {}
-    for role, training in baselines(spec):
+    comparators = baselines(spec)
+    for role, training in comparators:
         add_config(configs, spec, sweep_id, role, training)
     if spec.search.strategy == "grid":
-        for training in _baselines_in_grid(spec).values():
+        for training in _in_grid(spec, comparators).values():
             add_config(configs, spec, sweep_id, Role.SPACE, training)
         _add_points(configs, spec, sweep_id, points)
     return list(configs.values())
@@ -102,9 +103,9 @@ def _add_points(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, poin
         add_config(configs, spec, sweep_id, Role.SPACE, spec.trained(point))
 
 
-def _baselines_in_grid(spec: SweepSpec) -> dict[str, Trained]:
-    """Return the baselines that are points of the grid, too, by config id."""
-    different = {config_id(training): training for _, training in baselines(spec)}
+def _in_grid(spec: SweepSpec, comparators: Sequence[tuple[Role, Trained]]) -> dict[str, Trained]:
+    """Return those of the baselines that are points of the grid, too, by config id."""
+    different = {config_id(training): training for _, training in comparators}
     points = {id_: spec.point_of(training) for id_, training in different.items()}
     return {
         id_: different[id_]
@@ -204,7 +205,7 @@ def first_counts(spec: SweepSpec) -> FirstCounts:
     different = len({config_id(training) for _, training in comparators})
     if spec.search.strategy != "grid":
         return FirstCounts(different, 0)
-    both, points = _baselines_in_grid(spec), spec.space.grid_size()
+    both, points = _in_grid(spec, comparators), spec.space.grid_size()
     baseline_is_point = any(role is Role.BASELINE and config_id(training) in both for role, training in comparators)
     return FirstCounts(different + points - len(both), points - baseline_is_point)
 

@@ -23,7 +23,7 @@ from trainers.export import export
 SEEDS = {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}
 BENCHMARKS = {"names": ["expressions", "arithmetic"], "samples": 12}
 SAMPLES = 12 * (24 + 40)
-"""Of all problems of both."""
+"""Number of samples of a model, on all problems of both benchmarks."""
 
 
 def measured_sweep(**changes: Any) -> dict[str, Any]:
