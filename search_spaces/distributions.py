@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 Scalar = bool | int | float | str | None
 
 _LONGEST_NAME: Final = 80
+_LARGEST: Final = 1e100
 _EXACT = 2**53  # the largest range of integers that JSON readers and Optuna's floats keep apart
 
 
@@ -23,7 +24,7 @@ def _number(value: object) -> object:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), BeforeValidator(_number)]
 WholeNumber = Annotated[int, Field(ge=-_EXACT, le=_EXACT), BeforeValidator(_number)]
 
 
@@ -71,6 +72,8 @@ class Float(Base):
         _check_range(self.low, self.high, self.log, self.step)
         if self.size is not None and self.size > _EXACT + 1:
             raise ValueError(f"step {self.step} is too small for the range {self.low} to {self.high}")
+        if self.size is not None and (self.at(1) == self.low or self.at(self.size - 2) == self.high):
+            raise ValueError(f"step {self.step} is too small: numbers near {self.low} or {self.high} lie further apart")
         return self
 
     @property
@@ -170,6 +173,7 @@ class Categorical(Base):
     def _distinct(self) -> Self:
         seen = set[Scalar]()
         for choice in self.choices:
+            _check_magnitude(choice)
             if choice in seen:
                 raise ValueError(f"choices repeat {choice!r} (true equals 1, false equals 0); list each value once")
             seen.add(choice)
@@ -205,6 +209,11 @@ class Fixed(Base):
 
     type: Literal["fixed"] = "fixed"
     value: Scalar
+
+    @model_validator(mode="after")
+    def _magnitude(self) -> Self:
+        _check_magnitude(self.value)
+        return self
 
     @property
     def edges(self) -> Sequence[Scalar]:
@@ -262,6 +271,11 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
     if steps.denominator != 1:
         last = type(high)(_exact(low) + int(steps) * _exact(step))
         raise ValueError(f"high {high} is not low {low} plus a multiple of step {step}; the last value would be {last}")
+
+
+def _check_magnitude(value: Scalar) -> None:
+    if isinstance(value, int | float) and abs(value) > _LARGEST:
+        raise ValueError(f"{value!s:.20} is beyond {_LARGEST:g}; no setting is as large")
 
 
 @lru_cache(maxsize=1000)

@@ -73,13 +73,13 @@ def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
     return _ask(study, space)
 
 
-def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point:
+def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point | None:
     """Return the first unseen point among those that one long random study with this seed would propose."""
     study = new_study(optuna.samplers.RandomSampler(seed=seed))
     return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
 
 
-def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point:
+def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point | None:
     """Ask TPE with a random state for each proposal; otherwise all proposals before the first result would be equal."""
     seed = int.from_bytes(hashlib.sha256(f"{seed}/{len(history)}".encode()).digest()[:4])
     study = new_study(optuna.samplers.TPESampler(seed=seed))
@@ -105,9 +105,13 @@ def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_
     return None
 
 
-def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point:
-    """Return the first unseen point of the grid from a start that depends on the seed, for when few are left."""
-    size = space.grid_size()
+def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point | None:
+    """Return the first unseen point of the grid from a start that depends on the seed, for when few are left.
+
+    A continuum of which no draw is new counts as exhausted: it is as narrow as a few numbers.
+    """
+    if (size := space.size) is None:
+        return None
     start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
     points = (space.point((start + offset) % size) for offset in range(len(seen) + 1))
     return next(point for point in points if _key(space, point) not in seen)

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -91,3 +92,20 @@ def forks() -> Iterator[Mapping[str, str]]:
     """The variables with which processes of ours are forked from one that has imported torch and TRL."""
     with fork_server() as variables:
         yield variables
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder with 1,500 others in one another, deeper than a path can reach or Python goes, and a file in each."""
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.close(os.open("file", os.O_CREAT, dir_fd=here))
+        os.mkdir("n" * 100, dir_fd=here)
+        below = os.open("n" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    yield folder
+    subprocess.run(["rm", "-rf", folder], check=True)

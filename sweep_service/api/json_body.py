@@ -6,6 +6,7 @@ import sys
 from typing import Any, NoReturn
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from sweep_service.api.problems import Refusal
 from sweep_service.intake.document_size import MAX_DEPTH
@@ -43,10 +44,13 @@ async def read_body(request: Request, most: int) -> bytes:
     if int(request.headers.get("content-length", 0)) > most:  # the server has seen that it is a number
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise too_large
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise too_large
+    except ClientDisconnect:
+        raise _malformed("it ends before its Content-Length") from None
     return bytes(body)
 
 

@@ -16,9 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 LIFELINE: Final = 0
 """The file descriptor of a child's lifeline."""
 
+_KILLS_WITHIN_S: Final = 5.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -110,6 +113,8 @@ def stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(1)  # a keeper kills what is below it, then ends
+    if process.poll() is None:
+        _kill_below(process.pid)
     kill(process)
     process.wait()
 
@@ -152,8 +157,30 @@ def terminate(host: str | None, pid: int | None, started: float | None, grace_s:
         _signal(pid, signal.SIGTERM)
         _wait_until_gone(pid, started, grace_s)
     if started_at(pid) == started:
+        _kill_below(pid)
         _signal(pid, signal.SIGKILL)
         _wait_until_gone(pid, started, 10)
+
+
+def _kill_below(pid: int) -> None:
+    """Kill all that a process has started, for a keeper that has been stopped itself does not."""
+    deadline = time.monotonic() + _KILLS_WITHIN_S
+    with suppress(psutil.NoSuchProcess):
+        while time.monotonic() < deadline:
+            below = [one for one in psutil.Process(pid).children(recursive=True) if _may_be_killed(one)]
+            if not below:
+                return
+            for process in below:
+                with suppress(psutil.Error):
+                    process.kill()
+            time.sleep(0.01)
+
+
+def _may_be_killed(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,8 +1,11 @@
 """How much disk a folder takes."""
 
+import errno
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_NOT_COUNTED: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class DiskUse(NamedTuple):
@@ -15,13 +18,17 @@ class DiskUse(NamedTuple):
 def disk_use(folder: Path) -> DiskUse:
     """Return what removing a folder frees; nothing, if there is none. Links are counted, not followed.
 
+    What lies deeper than a path can reach is not counted.
+
     Raises: OSError, if something below it cannot be looked at.
     """
     size, files, waiting, linked = 0, 0, [folder], set[tuple[int, int]]()
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _NOT_COUNTED:
+                raise
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -29,7 +36,9 @@ def disk_use(folder: Path) -> DiskUse:
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
+            except OSError as error:
+                if error.errno not in _NOT_COUNTED:
+                    raise
                 continue
             files += 1
             if status.st_nlink > 1:

@@ -261,7 +261,7 @@ class Ledger:
         if running.asked_at is None:
             running.asked_at = time.monotonic()
         stop = Path(running.attempt.directory) / STOP_FILE
-        if halt.save_within_s and not stop.exists():
+        if halt.save_within_s and not is_there(stop):
             with suppress(OSError):  # the disk is full: the next call tries again
                 stop.touch()
         return time.monotonic() - running.asked_at < halt.save_within_s

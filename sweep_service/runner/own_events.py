@@ -19,6 +19,9 @@ MAX_LINE: Final = 1 << 20
 """Most bytes of one line."""
 MAX_METRICS: Final = 500
 """Most different metrics of one attempt."""
+LARGEST: Final = 3.4e38
+"""Largest value of a metric, as of a float32: squares and sums of what is larger overflow."""
+_OF_THE_SERVICE: Final = ("final/", "benchmark/")
 _COUNTED: Final = ("eval/avg_at_k", "eval/avg_at_k_se", "eval/avg_at_k_problem_se", "eval/problems")
 _SHARES: Final = ("eval/avg_at_k", "eval/pass_at_k")
 _HALVES: Final = tuple(f"eval/{part}/" for part in PARTS)
@@ -28,7 +31,8 @@ _METRIC: Final = r"^[A-Za-z][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 """Names that MLflow takes, too, for which they are paths: no part of one is empty, or begins with a dot."""
 _RULE_OF_NAMES: Final = "begin with a letter, take letters, digits and _ . / -, and a letter, digit or _ after each /"
 _Metric = Annotated[str, StringConstraints(pattern=_METRIC, max_length=100)]
-_Metrics = Annotated[dict[_Metric, float | None], Field(max_length=MAX_METRICS)]
+_Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+_Metrics = Annotated[dict[_Metric, _Value | None], Field(max_length=MAX_METRICS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
 _Step = Annotated[int, Field(ge=0)]
@@ -204,6 +208,8 @@ class OwnEvents:
             if name.startswith("eval/") is not of_evaluation:
                 rule = "begin with eval/" if of_evaluation else "do not begin with eval/, which is for evaluations"
                 raise BadEvent(f"the metric {name} is in the wrong event: names of this one's {rule}")
+            if name.startswith(_OF_THE_SERVICE):
+                raise BadEvent(f"the metric {name} has a name that only the service gives; take another one")
         self._metrics.update(metrics)
         if len(self._metrics) > MAX_METRICS:
             raise BadEvent(f"there are more than {MAX_METRICS} different metrics by now; leave numbers out of names")

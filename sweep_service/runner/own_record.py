@@ -11,8 +11,10 @@ from sweep_service.runner.own_notes import OwnNotes
 from sweep_service.runner.plain_files import NotPlain, is_there, open_plain
 from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, EventChunk, OwnJob
 
-MAX_FILE: Final = 1 << 30
+MAX_FILE: Final = 1 << 28
 """Most bytes of the events of one attempt."""
+MAX_BEHIND: Final = 1 << 24
+"""Most bytes that wait to be read: a program that is further ahead of its reader writes faster than it can be read."""
 _SHOWN: Final = 120
 _MAX_NAME: Final = 255
 _MAX_PATH: Final = 4000  # Linux takes 4095 bytes, and what is in a checkpoint has longer paths
@@ -31,6 +33,7 @@ class OwnRecord:
 
     def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
         self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
+        self._known = offset
         self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
         """What is wrong with the first bad line; nothing that follows it is read."""
@@ -83,6 +86,9 @@ class OwnRecord:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
                     self.problem = f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it; {REMEDY}"
+                    return []
+                if size - max(self._read, self._known) > MAX_BEHIND:
+                    self.problem = f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait; {REMEDY}"
                     return []
                 if size < self._read:
                     self.problem = f"{EVENTS_FILE} has become shorter; append to it, and open it once; {REMEDY}"

@@ -86,7 +86,7 @@ def note_after_step(directory: Path, step: int) -> None:
 
 def noted_after_step(directory: Path) -> int:
     """Return from which step's checkpoint an attempt went on; 0 if it began anew, or its note cannot be read."""
-    text = read_plain(directory / AFTER_STEP_FILE)
+    text = read_plain(directory / AFTER_STEP_FILE, _MAX_DIGITS)
     return int(text) if text.isdigit() and len(text) < _MAX_DIGITS else 0
 
 

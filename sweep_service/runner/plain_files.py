@@ -2,12 +2,14 @@
 
 import errno
 import os
+import shutil
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
-_REFUSED: Final = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
-"""What opening a link, a socket, or a file without permission gives; other errors are the machine's."""
+_REFUSED: Final = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""What opening a link, a socket, a file without permission or below a file gives; others are the machine's."""
 
 
 class NotPlain(Exception):
@@ -32,15 +34,28 @@ def open_plain(path: Path) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def is_there(path: str) -> bool:
+def is_there(path: str | Path) -> bool:
     """Whether something has this path; False also where it may not be looked for, or no path can be like this."""
     return os.path.exists(path)  # Path.exists raises then
 
 
-def read_plain(path: Path) -> bytes:
-    """Return what an ordinary file holds; nothing if there is none, or something else has its name."""
+def make_room(directory: Path, names: Iterable[str]) -> None:
+    """Remove what has one of these names and is no ordinary file, which would be written elsewhere, or never.
+
+    Raises: OSError, if it cannot be removed.
+    """
+    for path in (directory / name for name in names):
+        if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Return the last bytes of an ordinary file, at most so many; nothing if there is none, or it is something else."""
     try:
         with open_plain(path) as file:
-            return file.read()
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read(most)
     except (FileNotFoundError, NotPlain):
         return b""

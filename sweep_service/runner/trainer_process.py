@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 import trainers
 from sweep_service.processes.child_processes import started_at, terminate, this_host
 from sweep_service.processes.log_files import LOG_FILE, shorten_log
-from sweep_service.runner.plain_files import read_plain
+from sweep_service.runner.plain_files import is_there, read_plain
 from sweep_service.runner.trainer_launch import Running
 from sweep_service.settings import without_secrets
 from sweep_service.sweep.endings import Ending
@@ -173,7 +173,7 @@ class Trainer:
 
         Once the runner asks for it, the trainer is told to save and end.
         """
-        if (self._directory / STOP_FILE).exists():
+        if is_there(self._directory / STOP_FILE):
             self._process.ask_to_save()
         shorten_log(self._directory / LOG_FILE)
         self._process.wait(timeout_s)
@@ -250,7 +250,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
 
 def as_asked(directory: Path) -> str:
     """Say who wanted a trainer to stop that ended as if it had been told to."""
-    return "as its runner asked" if (directory / STOP_FILE).exists() else "as if told to stop, but not by its runner"
+    return "as its runner asked" if is_there(directory / STOP_FILE) else "as if told to stop, but not by its runner"
 
 
 def _recorded_ending(directory: Path) -> AttemptEnd:
@@ -276,7 +276,7 @@ def _failure(directory: Path, exit_code: int | None) -> str:
 
 
 def _last_event(directory: Path) -> dict[str, Any]:
-    lines = read_plain(directory / EVENTS_FILE).split(b"\n")[:-1]
+    lines = read_plain(directory / EVENTS_FILE, 2 * MAX_PART).split(b"\n")[:-1]
     try:
         last = json.loads(lines[-1]) if lines else {}
     except ValueError:  # the machine went down while it was written
@@ -285,5 +285,5 @@ def _last_event(directory: Path) -> dict[str, Any]:
 
 
 def _tail(path: Path) -> str:
-    lines = read_plain(path)[-MESSAGE_LENGTH:].decode(errors="replace").strip().split("\n")
+    lines = read_plain(path, MESSAGE_LENGTH).replace(b"\0", b"").decode(errors="replace").strip().split("\n")
     return "\n".join(line.rpartition("\r")[2] for line in lines)  # of a progress bar only its last state

@@ -10,17 +10,29 @@ from typing import Any, Final
 from ray import tune
 
 from sweep_service.processes.child_processes import started_at, this_host
+from sweep_service.processes.log_files import LOG_FILE
 from sweep_service.runner.deadline import Deadline
 from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
-from sweep_service.runner.own_trainer_process import OwnTrainerProcess
+from sweep_service.runner.own_trainer_process import AFTER_STEP_FILE, OwnTrainerProcess
+from sweep_service.runner.plain_files import make_room
 from sweep_service.runner.trainer_launch import Kept, Preloaded, spawned
-from sweep_service.runner.trainer_process import AttemptEnd, Job, Start, Trainer, trainer_environment
+from sweep_service.runner.trainer_process import (
+    EVENTS_FILE,
+    STOP_FILE,
+    AttemptEnd,
+    Job,
+    Start,
+    Trainer,
+    trainer_environment,
+)
 from sweep_service.sweep.endings import MEANINGS, Ending
 from trainers.process.lifeline import die_with_parent
 from trainers.process.machine_faults import machine_fault
 
 STEP_S: Final = 1.0
+_WRITTEN: Final = ("config.yaml", "request.json", LOG_FILE, EVENTS_FILE, STOP_FILE, AFTER_STEP_FILE)
+"""Names of the files in an attempt's folder that have a meaning to us."""
 
 
 class TrialActor(tune.Trainable):
@@ -52,6 +64,7 @@ class TrialActor(tune.Trainable):
         self._problem = AttemptEnd(Ending.FAILED)
         try:
             Path(job.directory).mkdir(parents=True, exist_ok=True)
+            make_room(Path(job.directory), _WRITTEN)
             _tidy(job)
             starter = self._starter(job)
             self._trainer = OwnTrainerProcess(job, job.own, starter) if job.own else Trainer(job, starter)

@@ -1,6 +1,7 @@
 """Requests that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from sweep_service.errors import Conflict, NotFound
 from sweep_service.intake.added_check import MeasuredSweep, check_added
@@ -137,9 +138,10 @@ class Steering(ServicePart):
         return DeletionView(sweep_id=sweep_id, name=sweep.name, state=None, blocked=blocked, frees=frees)
 
     def _disk(self, sweep_id: str) -> dict[str, int | None]:
-        if not self.settings.storage.is_dir():
-            return {"bytes": None, "files": None}
-        return disk_use(self.settings.storage / sweep_id)._asdict()
+        if self.settings.storage.is_dir():
+            with suppress(OSError):  # a folder that a program has locked
+                return disk_use(self.settings.storage / sweep_id)._asdict()
+        return {"bytes": None, "files": None}
 
     def add_benchmarks(self, sweep_id: str, raw: object, by: str | None = None) -> Sweep:
         """Have models of a sweep that has ended measured on more benchmarks. Asking again for the same is no change.

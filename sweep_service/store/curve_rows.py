@@ -1,7 +1,7 @@
 """Reads the curves and the sampled completions that trials recorded."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from statistics import median
 from typing import Any
 
@@ -85,15 +85,8 @@ class CurveRows(Rows):
                 whose: dict[str, Any] = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
                 recorded = [from_json(part.recorded) for part in parts]
                 for place, key in enumerate(keys, 2):
-                    by_step: dict[int, tuple[float, float | None]] = {}
-                    for steps, times, values in ((part[0], part[1], part[place]) for part in recorded):
-                        if values is not None:
-                            by_step |= zip(steps, zip(times, values, strict=True), strict=True)
-                    if by_step:
-                        steps = sorted(by_step)
-                        times, values = zip(*(by_step[step] for step in steps), strict=True)
-                        points: dict[str, Any] = {"steps": steps, "times": list(times), "values": list(values)}
-                        curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **points))
+                    if having := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
+                        curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **_joined(having)))
         return curves
 
     def _recorded(self, keys: Sequence[str]) -> Label[str]:
@@ -217,6 +210,19 @@ class CurveRows(Rows):
             and all(row.spec["resources"].get(key) == value for key, value in held.items())
         ]
         return median(same) if same else None
+
+
+def _joined(parts: Sequence[tuple[list[int], list[float], list[float | None]]]) -> dict[str, list[Any]]:
+    """Join the parts of a curve, each its steps, times and values; of a step that comes again the later value stands.
+
+    Returns: the fields of the curve.
+    """
+    steps, times, values = ([*chain.from_iterable(column)] for column in zip(*parts, strict=True))
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        last = {step: place for place, step in enumerate(steps)}
+        order = [last[step] for step in sorted(last)]
+        steps, times, values = ([column[place] for place in order] for column in (steps, times, values))
+    return {"steps": steps, "times": times, "values": values}
 
 
 def _samples(rows: Iterable[Mapping[Any, Any]]) -> list[Sample]:

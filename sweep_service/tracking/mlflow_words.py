@@ -163,8 +163,12 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def metric_key(name: str) -> str:
-    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`."""
-    return re.sub(r"[^\w/. :-]", "_", name)[:250]
+    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`.
+
+    For it they are paths: no part of one is empty, or dots alone.
+    """
+    parts = re.sub(r"[^\w/. :-]", "_", name)[:250].split("/")
+    return "/".join(part if part.strip(".") else "_" * len(part) for part in parts if part) or "_"
 
 
 def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[MetricPoint]:
@@ -183,10 +187,10 @@ def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[MetricPoint]:
 
 def final_points(trial: Trial, objective: float | None) -> list[MetricPoint]:
     """Return an ended trial's closing figures as `final/…`, at step 0, which MLflow draws as bars."""
-    figures: dict[str, float | None] = {"objective": objective, **trial.summary}
+    named = {metric_key(name.removeprefix("eval/").replace("/", "_")): value for name, value in trial.summary.items()}
     timestamp = milliseconds(trial.ended_at or 0)
     return [
-        MetricPoint("final/" + metric_key(name.removeprefix("eval/").replace("/", "_")), value, timestamp, 0)
-        for name, value in figures.items()
+        MetricPoint(f"final/{name}", value, timestamp, 0)
+        for name, value in ({"objective": None} | named | {"objective": objective}).items()
         if value is not None
     ]

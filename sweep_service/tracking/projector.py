@@ -28,6 +28,8 @@ from sweep_service.tracking.tracker import MetricPoint, RunStatus, Tracker, Trac
 
 EXPERIMENT: Final = "sweeps"
 PERIOD_S: Final = 1.0
+PAUSE_SHARE: Final = 20
+"""Length of the pause after a pass, in passes: while nothing is left out, MLflow keeps a core busy for a twentieth."""
 LONGEST_PAUSE_S: Final = 10.0
 LAST_PASSES_S: Final = 8.0
 """Seconds for which `run` goes on after it was stopped if MLflow is behind."""
@@ -67,6 +69,7 @@ class Projector:
         """Carry over until `stop` is set, and then what is left, for a few seconds. Never raises."""
         pause, away = PERIOD_S, False
         while not stop.is_set():
+            begun = time.monotonic()
             try:
                 with self._store.projecting() as permitted:
                     more = permitted and self.carry(stop.is_set)
@@ -80,7 +83,8 @@ class Projector:
                 continue
             if away:
                 log.warning("MLflow is back")
-            pause, away = PERIOD_S, False
+            took_s, away = time.monotonic() - begun, False
+            pause = min(PERIOD_S + PAUSE_SHARE * took_s, LONGEST_PAUSE_S)
             stop.wait(0 if more else pause)
         if not away:
             self._carry_rest()
@@ -179,7 +183,7 @@ class Projector:
                 self._store.forget_projection(sweep_id)
 
     def _guarded(self, name: str, sweep_id: str, show: Callable[..., bool], *arguments: Any) -> bool:
-        """Show one sweep or trial; what the server refuses is set aside, so that it does not hold up the others."""
+        """Show one sweep or trial; what cannot be shown is set aside, so that it does not hold up the others."""
         if name in self._set_aside:
             return False
         try:
@@ -191,6 +195,9 @@ class Projector:
         except TrackerRefused as error:
             self._set_aside.add(name)
             log.warning("MLflow refused %s, which is left out until the next start: %s", name, error)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # of its own figures; no other sweep has these
+            self._set_aside.add(name)
+            log.exception("%s cannot be shown in MLflow, and is left out until the next start", name)
         return False
 
     def _show_sweep(self, experiment_id: str, sweep: Sweep) -> bool:

@@ -6,6 +6,7 @@ Every step may be done again, so a worker that is killed in the middle leaves no
 import logging
 import re
 import shutil
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ EVERY_S: Final = 1.0
 MLFLOW_FIRST_S: Final = 10.0
 """Seconds for which MLflow may go first; one that is away delays nothing but its own part."""
 LONGEST_PAUSE_S: Final = 60.0
+_LONGEST_REASON: Final = 500
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class Deleter:
 
     def go_on(self, stopped: threading.Event) -> None:
         """Carry out what can be done now."""
-        failures: list[OSError] = []
+        failures: list[Exception] = []
         for deletion in self._store.open_deletions():
             if stopped.is_set():
                 return
@@ -50,8 +52,8 @@ class Deleter:
                 continue
             try:
                 self._carry_out(deletion)
-            except OSError as error:
-                message = f"{error.filename or deletion.sweep_id} cannot be removed: {error.strerror or error}"
+            except Exception as error:  # noqa: BLE001 (whatever it is, it holds up no other deletion)
+                message = _hindrance(error, deletion.sweep_id)
                 if deletion.message != message:
                     self._store.set_deletion_hindered(deletion.sweep_id, message)
                 failures.append(error)
@@ -81,4 +83,17 @@ def remove_folder(storage: Path, sweep_id: str) -> None:
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():
-        shutil.rmtree(folder)
+        try:
+            shutil.rmtree(folder)
+        except RecursionError:  # folders in folders, deeper than Python goes
+            done = subprocess.run(["rm", "-rf", "--", folder], capture_output=True, check=False)
+            if done.returncode:
+                last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+                raise OSError(last[-_LONGEST_REASON:]) from None
+
+
+def _hindrance(error: Exception, sweep_id: str) -> str:
+    """Say what cannot be removed, and why."""
+    if isinstance(error, OSError):
+        return f"{error.filename or sweep_id} cannot be removed: {error.strerror or error}"
+    return f"{sweep_id} cannot be removed: {error!r}"[:_LONGEST_REASON]

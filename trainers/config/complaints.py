@@ -78,9 +78,7 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
         if isinstance(written, bool | int | float | str):
             item["input"] = written  # models may have replaced it
         whole = path[:-1] if path and isinstance(path[-1], int) else path  # entries of a list are wrong together
-        kind = (
-            _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else item["type"]
-        )  # each plain type of a union complains
+        kind = _PLAIN_VALUE if _is_of_plain_type(item) else item["type"]
         kinds.setdefault((whole, kind), {}).setdefault(path, item)
     told = [
         complaint
@@ -103,7 +101,7 @@ def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
     value = item["input"]
     if item["type"] == "extra_forbidden":
         return Complaint(path, _unknown(path, _short_text(value), settings), unknown=True)
-    plainer = _PLAIN_VALUE if item["loc"][-1:] in _PLAIN_TYPES else _PLAINER.get(item["type"])
+    plainer = _PLAIN_VALUE if _is_of_plain_type(item) else _PLAINER.get(item["type"])
     group = next((part for part in reversed(path) if isinstance(part, str)), "kind")
     detail = (
         plainer.format(**item.get("ctx", {}), group=group) if plainer else item["msg"].removeprefix("Value error, ")
@@ -116,6 +114,11 @@ def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
     if item["type"] == "string_pattern_mismatch" and "/" in str(value):
         detail += _NO_PATH
     return Complaint(path, shortened(detail, _LONGEST_DETAIL), given=shortened(str(value), 100))
+
+
+def _is_of_plain_type(item: Any) -> bool:
+    """Say whether a plain type of a union complains, as each of them does; a group of the same name has words."""
+    return item["loc"][-1:] in _PLAIN_TYPES and item["type"] != "value_error"
 
 
 def shortened(text: str, most: int) -> str:

@@ -113,24 +113,37 @@ def test_mlflow_goes_first_and_holds_up_nothing_when_it_is_away(
     assert [one.sweep_id for one in store.deletions_in_mlflow()] == [sweep_id]
 
 
+def test_folders_in_folders_are_deleted_however_deep(store: Store, settings: Settings, deep: Path) -> None:
+    sweep_id = ended(store, settings)
+    deep.rename(settings.storage / sweep_id / "deep")
+    store.request_deletion(sweep_id, keep_report=False)
+    Deleter(store, settings).go_on(threading.Event())
+    assert not (settings.storage / sweep_id).exists()
+    assert store.open_deletions() == []
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied", "/storage/x"), RuntimeError("odd")])
 def test_what_hinders_a_deletion_is_said_and_holds_up_no_other(
-    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     stuck, other = ended(store, settings), ended(store, settings)
 
     def refuse(storage: Path, sweep_id: str) -> None:
         if sweep_id == stuck:
-            raise PermissionError(13, "Permission denied", "/storage/x")
+            raise error
         remove_folder(storage, sweep_id)
 
     for sweep_id in (stuck, other):
         store.request_deletion(sweep_id, keep_report=False)
     with monkeypatch.context() as patch:
         patch.setattr(deleter, "remove_folder", refuse)
-        with pytest.raises(PermissionError):
+        with pytest.raises(type(error)):
             Deleter(store, settings).go_on(threading.Event())
     (left,) = store.open_deletions()
-    assert (left.sweep_id, left.message) == (stuck, "/storage/x cannot be removed: Permission denied")
+    told = "/storage/x cannot be removed: Permission denied"
+    if isinstance(error, RuntimeError):
+        told = f"{stuck} cannot be removed: RuntimeError('odd')"
+    assert (left.sweep_id, left.message) == (stuck, told)
     Deleter(store, settings).go_on(threading.Event())
     assert store.deletions([stuck])[stuck].message is None
     assert store.open_deletions() == []

@@ -54,6 +54,12 @@ def test_a_grid_is_exact_in_order_and_ends() -> None:
     assert propose(SMALL, "grid", 0, history) is None
 
 
+@every_drawing_strategy
+def test_a_range_of_two_numbers_ends(strategy: Strategy) -> None:
+    space = SearchSpace.model_validate({"x": {"type": "float", "low": 0, "high": 5e-324}})
+    assert 1 <= len(sweep(space, strategy, 9)) <= 2
+
+
 def test_a_grid_skips_what_is_running_failed_or_done_whatever_the_order() -> None:
     points = list(SMALL.grid())
     history = [

@@ -61,3 +61,12 @@ def test_a_body_comes_whole_and_small(headers: dict[str, str], status: int | Non
     with pytest.raises(Refusal) as refusal:
         asyncio.run(json_body(Request(scope, receive)))
     assert refusal.value.status == status
+
+
+def test_a_body_that_its_client_never_ends_is_refused() -> None:
+    async def hang_up() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope: Scope = {"type": "http", "headers": [(b"content-type", b"application/json"), (b"content-length", b"9")]}
+    with pytest.raises(Refusal, match="it ends before its Content-Length"):
+        asyncio.run(json_body(Request(scope, hang_up)))

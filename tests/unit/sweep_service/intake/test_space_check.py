@@ -57,6 +57,19 @@ def test_values_that_fail_alike_are_told_together() -> None:
     assert len(steps) == 6
 
 
+@pytest.mark.parametrize(
+    ("range_", "words"),
+    [
+        ({"type": "float", "low": 0, "high": 1, "step": 0.3}, "high 1.0 is not low 0.0 plus a multiple of step 0.3"),
+        ({"type": "float", "low": 1, "high": 1}, "low 1.0 must be below high 1.0"),
+        ({"type": "int", "low": 2, "high": 1}, "low 2 must be below high 1"),
+    ],
+)
+def test_a_wrong_range_is_told_in_the_words_of_the_range(range_: dict[str, Any], words: str) -> None:
+    ((place, told),) = refusals(spec(space={"loss.beta1": range_}))
+    assert (place, words in told) == ("/space/loss.beta1", True)
+
+
 def test_entries_of_a_list_that_are_wrong_alike_are_counted() -> None:
     assert refusals(spec(seeds={"tune": ["x"] * 300}))[-1] == (
         "/seeds/tune",

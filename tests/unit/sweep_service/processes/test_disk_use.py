@@ -24,6 +24,11 @@ def test_everything_below_a_folder_is_counted_once(tmp_path: Path) -> None:
     assert disk_use(tmp_path / "nothing") == (0, 0)
 
 
+def test_what_lies_deeper_than_a_path_can_reach_is_left_out(deep: Path) -> None:
+    use = disk_use(deep)
+    assert 0 < use.files < 60
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [(0, "0 B"), (512, "512 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (3 << 30, "3 GiB"), (250 << 30, "250 GiB"),

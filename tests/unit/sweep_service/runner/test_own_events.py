@@ -144,6 +144,11 @@ BAD = [
     ([{"type": "step", "step": True}], "step (True): Input should be a valid integer"),
     ([STEP | {"metrics": {"loss": float("inf")}}], "metrics.loss (inf): Input should be a finite number"),
     ([STEP | {"metrics": {"loss": float("nan")}}], "metrics.loss (nan): Input should be a finite number"),
+    ([STEP | {"metrics": {"loss": 1e39}}], "metrics.loss (1e+39): Input should be less than or equal to 3.4e+38"),
+    ([STEP | {"metrics": {"loss": -1e308}}], "Input should be greater than or equal to -3.4e+38"),
+    ([{"type": "finished", "summary": {"eval/x": 1e39}}], "summary.eval/x (1e+39): Input should be less than"),
+    ([STEP | {"metrics": {"final/objective": 1}}], "the metric final/objective has a name that only the service gives"),
+    ([STEP | {"metrics": {"benchmark/mean": 1}}], "the metric benchmark/mean has a name that only the service gives"),
     ([STEP | {"metrics": {"loss": "0.5"}}], "metrics.loss ('0.5'): Input should be a valid number"),
     ([STEP | {"metrics": {'a"b': 1}}], "metrics: 'a\"b' is no name of a metric; begin with a letter"),
     ([STEP | {"metrics": {"eval/x": 1}}], "the metric eval/x is in the wrong event"),
@@ -459,6 +464,20 @@ def test_a_flood_of_warnings_is_read_part_by_part_and_hardly_any_is_passed_on(tm
     assert events[-1]["type"] == "step"
     assert len(events) == 100 + 12 + 1  # 2,900 were left out, told at each power of two
     assert any(part.lines == "" for part in parts)
+
+
+def test_a_program_that_writes_faster_than_it_is_read_is_told_and_what_was_read_before_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = line(type="progress", phase="x") * 100_000
+    monkeypatch.setattr(own_record, "MAX_BEHIND", len(flood) - 1)
+    (tmp_path / EVENTS_FILE).write_bytes(flood)
+    reader = record(tmp_path)
+    assert reader.next_part().lines == ""
+    assert (reader.problem or "").startswith("events.jsonl grew faster than it is read")
+    later = OwnRecord(tmp_path, OwnJob(command=("x",), steps=10, metric=METRIC), offset=len(flood) // 2)
+    later.next_part()
+    assert later.problem is None
 
 
 def test_a_file_that_has_become_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

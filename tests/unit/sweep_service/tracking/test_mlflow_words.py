@@ -59,7 +59,9 @@ def test_nested_parameters_become_dotted_names_and_long_values_are_cut() -> None
 def test_every_metric_keeps_its_name() -> None:
     for name in [*STEP_METRICS, *EVALUATION_METRICS]:
         assert mlflow_words.metric_key(name) == name
-    assert mlflow_words.metric_key("pass@8") == "pass_8"
+    given = ("pass@8", "corpus/", "/x", "a//b", "a/../b", "./x", "/", "a" * 249 + "/b")
+    told = ["pass_8", "corpus", "x", "a/b", "a/__/b", "_/x", "_", "a" * 249]
+    assert [mlflow_words.metric_key(name) for name in given] == told
 
 
 def test_the_main_curves_and_those_of_a_config_are_metrics() -> None:
@@ -98,6 +100,9 @@ def test_closing_figures_are_named_final() -> None:
         MetricPoint("final/time_train_s", 20.0, 2000, 0),
     ]
     assert mlflow_words.final_points(trial, 0.0)[0] == MetricPoint("final/objective", 0.0, 2000, 0)
+    forged = trial.model_copy(update={"summary": {"objective": 99.0, "eval/objective": 98.0}})
+    assert mlflow_words.final_points(forged, 0.5) == [MetricPoint("final/objective", 0.5, 2000, 0)]
+    assert mlflow_words.final_points(forged, None) == []
 
 
 def test_warnings_are_a_tag_and_said_in_the_note() -> None:

@@ -21,7 +21,7 @@ class Recorder:
     """A tracking server that keeps what it is handed."""
 
     def __init__(self) -> None:
-        self.calls, self.refuses = 0, False
+        self.calls, self.refuses, self.cannot_show = 0, False, ""
         self.runs, self.experiment_tags = dict[str, dict[str, Any]](), dict[str, str]()
 
     def close(self) -> None: ...
@@ -49,6 +49,8 @@ class Recorder:
         assert experiment_id == f"id of {EXPERIMENT}"
         if self.refuses:
             raise TrackerRefused("no such tag")
+        if tags["sweep_id"] == self.cannot_show:
+            raise OverflowError("intermediate overflow in fsum")
         run_id = "run of " + " ".join(tags[key] for key in identity)
         new = {"name": name, "start": start_time, "tags": dict(tags), "params": {}, "points": [], "files": {}}
         self.runs.setdefault(run_id, new)
@@ -159,6 +161,17 @@ def test_what_is_left_is_handed_over_when_the_worker_stops_unless_the_server_is_
     sweeps.start(store, name="another")
     Projector(store, gone).run(away)
     assert len(tries) == 1
+
+
+def test_a_sweep_that_cannot_be_shown_holds_up_no_other(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    odd, other = sweeps.start(store)[0], sweeps.start(store)[0]
+    recorder = Recorder()
+    recorder.cannot_show = odd.id
+    projector = Projector(store, recorder)
+    for _ in range(2):
+        projector.carry()
+    assert {run["tags"]["sweep_id"] for run in recorder.runs.values()} == {other.id}
+    assert caplog.text.count(f"{odd.id} cannot be shown in MLflow") == 1
 
 
 def test_what_the_server_refused_or_lost_is_handed_over_again_once_somebody_asks(store: Store) -> None:
