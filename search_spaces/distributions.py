@@ -1,14 +1,14 @@
 """The values that one parameter may take: `Float`, `Int`, `Categorical`, `Fixed`, and their union `Distribution`."""
 
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from operator import not_
 from typing import Annotated, Any, Final, Literal, Self, TypeGuard, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Scalar = bool | int | float | str | None
 
@@ -24,7 +24,14 @@ def _number(value: object) -> object:
     return value
 
 
-Number = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), BeforeValidator(_number)]
+def _moderate(value: float) -> float:
+    """Refuse an end of a range so large that the range's length, or its square, is none that a float holds."""
+    if abs(value) > _LARGEST:
+        raise ValueError(f"{value:g} is beyond {_LARGEST:g}; no setting is as large")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number), AfterValidator(_moderate)]
 WholeNumber = Annotated[int, Field(ge=-_EXACT, le=_EXACT), BeforeValidator(_number)]
 
 
@@ -274,8 +281,8 @@ def _check_range(low: float, high: float, log: bool, step: float | None) -> None
 
 
 def _check_magnitude(value: Scalar) -> None:
-    if isinstance(value, int | float) and abs(value) > _LARGEST:
-        raise ValueError(f"{value!s:.20} is beyond {_LARGEST:g}; no setting is as large")
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError(f"{value!s:.20}… is larger than any number that is counted with; write it as a text")
 
 
 @lru_cache(maxsize=1000)
@@ -292,7 +299,7 @@ def _exact(value: float) -> Fraction:
 
 def is_number(value: object) -> TypeGuard[int | float]:
     """Say whether a value is a finite number, which true and false are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _same(left: object, right: object) -> bool:

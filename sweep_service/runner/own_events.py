@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from trainers.evaluation.estimates import Counts, average_pass_at_k
 from trainers.evaluation.problem_counts import ProblemCounts
@@ -31,7 +31,15 @@ _METRIC: Final = r"^[A-Za-z][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 """Names that MLflow takes, too, for which they are paths: no part of one is empty, or begins with a dot."""
 _RULE_OF_NAMES: Final = "begin with a letter, take letters, digits and _ . / -, and a letter, digit or _ after each /"
 _Metric = Annotated[str, StringConstraints(pattern=_METRIC, max_length=100)]
-_Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+
+
+def _moderate(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise ValueError(f"its magnitude is above {LARGEST:g}; write null where there is no value")
+    return value
+
+
+_Value = Annotated[float, AfterValidator(_moderate)]
 _Metrics = Annotated[dict[_Metric, _Value | None], Field(max_length=MAX_METRICS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
@@ -300,6 +308,7 @@ def _sentences(error: ValidationError) -> Iterator[str]:
         elif detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]":
             yield f"metrics: {value!r:.110} is no name of a metric; {_RULE_OF_NAMES}"
         else:
-            yield f"{place}{shown}: {detail['msg']}" if place else f"{detail['msg']}"
+            reason = detail["msg"].removeprefix("Value error, ")
+            yield f"{place}{shown}: {reason}" if place else reason
     if len(details) > 5:
         yield f"and {len(details) - 5} more reasons"
