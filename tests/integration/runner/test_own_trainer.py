@@ -134,7 +134,7 @@ def go_on(store: Store, fence: Fence) -> Fence:
 def program(tmp_path: Path, text: str) -> list[str]:
     """Write a trainer of a few lines, to which `step` writes an event; return its command."""
     head = (
-        "import json, os, signal, sys, time\n"
+        "import json, os, shutil, signal, sys, time\n"
         "def write(**event):\n"
         "    with open('events.jsonl', 'a') as file: file.write(json.dumps(event) + chr(10))\n"
     )
@@ -167,6 +167,19 @@ ENDS = {
     "said why": ("write(type='failed', message='out of luck'); sys.exit(1)", Ending.FAILED, "out of luck"),
     "diverged": ("write(type='step', step=1); sys.exit(3)", Ending.DIVERGED, None),
     "crash": ("os.kill(os.getpid(), signal.SIGSEGV)", Ending.CRASHED, "signal 11"),
+    "no folder": (
+        "here = os.getcwd(); os.chdir('/'); shutil.rmtree(here); open(here, 'w').close(); sys.exit(1)",
+        Ending.FAILED,
+        "events.jsonl is no ordinary file that can be read",
+    ),
+    "traps": (
+        "later = f'../{int(os.path.basename(os.getcwd())) + 1}'; os.mkdir(later)\n"
+        "    for name in ('config.yaml', 'stderr.log', 'events.jsonl', 'stop'): os.mkfifo(f'{later}/{name}')\n"
+        "    sys.exit(9)",
+        Ending.CRASHED,
+        "exit code 9",
+    ),
+    "sparse log": ("os.truncate('stderr.log', 1 << 40); sys.exit(9)", Ending.CRASHED, "exit code 9"),
 }
 
 

@@ -1,6 +1,7 @@
 """The calls of a tracking server by the projection, written down and compared with the rows of a real store."""
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -161,6 +162,29 @@ def test_what_is_left_is_handed_over_when_the_worker_stops_unless_the_server_is_
     sweeps.start(store, name="another")
     Projector(store, gone).run(away)
     assert len(tries) == 1
+
+
+class Stop(threading.Event):
+    """An event that is set by who waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = list[float | None]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        self.set()
+        return True
+
+
+def test_a_long_pass_is_followed_by_a_longer_pause(store: Store) -> None:
+    pauses = list[float]()
+    for pass_s in (0.0, 0.1, 0.6):
+        recorder, stop = Recorder(), Stop()
+        recorder.experiment = lambda name, pass_s=pass_s: time.sleep(pass_s) or f"id of {name}"
+        Projector(store, recorder).run(stop)
+        pauses += filter(None, stop.waits[:1])
+    assert 1 <= pauses[0] < 3 <= pauses[1] < pauses[2] == 10
 
 
 def test_a_sweep_that_cannot_be_shown_holds_up_no_other(store: Store, caplog: pytest.LogCaptureFixture) -> None:
