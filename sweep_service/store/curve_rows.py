@@ -86,7 +86,9 @@ class CurveRows(Rows):
                 recorded = [from_json(part.recorded) for part in parts]
                 for place, key in enumerate(keys, 2):
                     if having := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
-                        curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **_joined(having)))
+                        steps, times, values = _joined(having)
+                        points: dict[str, Any] = {"steps": steps, "times": times, "values": values}
+                        curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **points))
         return curves
 
     def _recorded(self, keys: Sequence[str]) -> Label[str]:
@@ -212,17 +214,16 @@ class CurveRows(Rows):
         return median(same) if same else None
 
 
-def _joined(parts: Sequence[tuple[list[int], list[float], list[float | None]]]) -> dict[str, list[Any]]:
+def _joined(parts: Sequence[tuple[list[int], list[float], list[float | None]]]) -> list[list[Any]]:
     """Join the parts of a curve, each its steps, times and values; of a step that comes again the later value stands.
 
-    Returns: the fields of the curve.
+    Returns: all steps, all times, all values.
     """
-    steps, times, values = ([*chain.from_iterable(column)] for column in zip(*parts, strict=True))
-    if any(later <= earlier for earlier, later in pairwise(steps)):
-        last = {step: place for place, step in enumerate(steps)}
-        order = [last[step] for step in sorted(last)]
-        steps, times, values = ([column[place] for place in order] for column in (steps, times, values))
-    return {"steps": steps, "times": times, "values": values}
+    columns = [[*chain.from_iterable(column)] for column in zip(*parts, strict=True)]
+    if any(later <= earlier for earlier, later in pairwise(columns[0])):
+        last = {step: place for place, step in enumerate(columns[0])}
+        columns = [[column[last[step]] for step in sorted(last)] for column in columns]
+    return columns
 
 
 def _samples(rows: Iterable[Mapping[Any, Any]]) -> list[Sample]:
