@@ -201,7 +201,10 @@ class FirstCounts(NamedTuple):
 
 def first_counts(spec: SweepSpec) -> FirstCounts:
     """Count what `first_configs` makes, without making it: the points of a grid all differ."""
-    comparators = baselines(spec)
+    return _first_counts(spec, baselines(spec))
+
+
+def _first_counts(spec: SweepSpec, comparators: Sequence[tuple[Role, Trained]]) -> FirstCounts:
     different = len({config_id(training) for _, training in comparators})
     if spec.search.strategy != "grid":
         return FirstCounts(different, 0)
@@ -212,12 +215,13 @@ def first_counts(spec: SweepSpec) -> FirstCounts:
 
 def stage_counts(spec: SweepSpec) -> StageCounts:
     """Return how many trials a sweep has at most."""
-    first, proposed = first_counts(spec), spec.search.num_configs or 0
+    comparators = baselines(spec)
+    first, proposed = _first_counts(spec, comparators), spec.search.num_configs or 0
     tune = (first.configs + proposed) * len(spec.seeds.tune)
     if spec.seeds.confirm is None:
         return StageCounts(tune, 0)
     chosen = min(spec.seeds.confirm.top_k, first.contenders + proposed)
-    compared = {config_id(training): training for _, training in baselines(spec)}
+    compared = {config_id(training): training for _, training in comparators}
     arms = chosen + len(compared) + matched_count(spec, list(compared.values()), chosen)
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
