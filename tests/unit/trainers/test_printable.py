@@ -16,7 +16,8 @@ from trainers.printable import printable
         ("\ttab\nline\r\nend", "\ttab\nline\nend"),
         ("half \x1b", "half "),
         ("\x1b]no end\nnext line", "\nnext line"),
-        ("ä 漢 😀", "ä 漢 😀"),
+        ("\u202egpj.exe\u202c \u2067x\u2069", "gpj.exe x"),
+        ("ä 漢 😀 \u200f", "ä 漢 😀 \u200f"),
     ],
 )
 def test_what_a_terminal_would_obey_is_taken_out(text: str, shown: str) -> None:
