@@ -119,7 +119,10 @@ class MlflowApi(Tracker):
         except httpx.TransportError as error:
             raise TrackerAway(f"{self._http.base_url}: {error or type(error).__name__}") from error
         if response.is_success:
-            return response.json() if response.content else {}
+            try:
+                return response.json() if response.content else {}
+            except ValueError as error:
+                raise TrackerAway(f"{path}: the answer is no JSON, but {response.text[:100]!r}") from error
         message = f"{path}: {response.status_code} {response.text[:500]}"
         if response.status_code >= 500 or response.status_code in (408, 429):
             raise TrackerAway(message)

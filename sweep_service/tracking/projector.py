@@ -195,7 +195,7 @@ class Projector:
         except TrackerRefused as error:
             self._set_aside.add(name)
             log.warning("MLflow refused %s, which is left out until the next start: %s", name, error)
-        except (ArithmeticError, LookupError, TypeError, ValueError):  # of its own figures; no other sweep has these
+        except (ArithmeticError, ValueError):  # of its own figures, which no other sweep has
             self._set_aside.add(name)
             log.exception("%s cannot be shown in MLflow, and is left out until the next start", name)
         return False
