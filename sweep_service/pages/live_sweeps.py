@@ -34,7 +34,7 @@ _FOLLOWED: Final = ("trial.progress", "trial.evaluated", "config.added", "trials
 """Types of the events that change the page by more than the rows do."""
 _CHUNKS: Final = 8000
 """Number of curve parts read at once."""
-_EVENTS_BACK: Final = 500
+_EVENTS_BACK: Final = 200
 """Number of events before the first reading that are read, to tell phases of trials and the newest evaluations."""
 _SOON_S, _WAITING_S, _REPORT_WITHIN_S = 2.0, 5.0, 600.0
 
