@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from sweep_service.client import Client
 from sweep_service.errors import Conflict, NotFound, SweepDeleted
 from sweep_service.pages.live_sweeps import LiveSweep
+from sweep_service.processes.disk_use import DiskUse
+from sweep_service.service import steering
 from sweep_service.worker.deleter import Deleter
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, finish, play
@@ -116,6 +119,19 @@ def test_a_deletion_says_first_what_it_frees(served: Served) -> None:
     assert told["frees"]["rows"] == served.store.count_rows(sweep_id) > 30
     assert 0 < told["frees"]["rows_if_archived"] < told["frees"]["rows"]
     assert served.get(f"/sweeps/{sweep_id}")["deletion"] is None
+
+
+def test_a_folder_that_cannot_be_looked_at_takes_nobody_knows_how_much(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_id = ended(served)
+
+    def locked(folder: Path) -> DiskUse:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(steering, "disk_use", locked)
+    frees = served.get(f"/sweeps/{sweep_id}/deletion")["frees"]
+    assert (frees["bytes"], frees["files"], frees["rows"] > 30) == (None, None, True)
 
 
 def test_the_page_says_what_a_deletion_frees_and_how_far_it_is(served: Served, visitor: httpx.Client) -> None:

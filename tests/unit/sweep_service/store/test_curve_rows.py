@@ -57,3 +57,13 @@ def test_of_a_trial_that_began_again_the_last_step_stands_as_the_newest_attempt_
     found = store.last_points(sweep.id, ("entropy",))
     assert [part.steps[-1] for part in found] == [10, 10]
     assert found[0].id < found[1].id
+
+
+def test_a_step_that_comes_again_right_away_is_one_step(store: Store) -> None:
+    sweep, fence = sweeps.start(store)
+    trial = store.list_trials(sweep.id)[0]
+    for first, last in ((1, 8), (8, 10)):
+        sweeps.one_attempt(store, fence, trial.id, Ending.CRASHED, [*sweeps.training_events(first, last, every=99)])
+    (curve,) = store.curves(sweep.id, ["entropy"])
+    assert curve.steps == list(range(1, 11))
+    assert len(curve.values) == len(curve.times) == 10
