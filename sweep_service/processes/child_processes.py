@@ -177,6 +177,7 @@ def _kill_below(pid: int) -> None:
 
 
 def _may_be_killed(process: psutil.Process) -> bool:
+    """Say whether a process lives, and does not only wait for its parent to notice its end."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -34,6 +34,7 @@ _Metric = Annotated[str, StringConstraints(pattern=_METRIC, max_length=100)]
 
 
 def _moderate(value: float) -> float:
+    """Refuse a value with which sums and squares overflow."""
     if abs(value) > LARGEST:
         raise ValueError(f"its magnitude is above {LARGEST:g}; write null where there is no value")
     return value

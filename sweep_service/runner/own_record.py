@@ -33,7 +33,7 @@ class OwnRecord:
 
     def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
         self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
-        self._known = offset
+        self._known = offset  # what was read by others before is no backlog
         self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
         """What is wrong with the first bad line; nothing that follows it is read."""

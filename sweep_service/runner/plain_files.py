@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 _REFUSED: Final = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTDIR)
-"""What opening a link, a socket, a file without permission or below a file gives; others are the machine's."""
+"""Errors of opening a link, a socket, a file without permission or below a file; others are the machine's."""
 
 
 class NotPlain(Exception):
@@ -45,10 +45,10 @@ def make_room(directory: Path, names: Iterable[str]) -> None:
     Raises: OSError, if it cannot be removed.
     """
     for path in (directory / name for name in names):
-        if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
-            path.unlink()
-        elif path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
+        elif path.is_symlink() or (path.exists() and not path.is_file()):
+            path.unlink()
 
 
 def read_plain(path: Path, most: int) -> bytes:
