@@ -1,5 +1,6 @@
 """The API as a process: token, database, socket, uvicorn."""
 
+import gc
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ def run_api(settings: Settings) -> None:
     store = open_store(settings.database_url)
     server = make_server(SweepService(store, settings), token)
     hear_stop_signals(lambda _: server.stop())
+    gc.collect()
+    gc.freeze()  # what was imported stays: collections during requests need not look at it
     try:
         server.run(sockets=[listener])
     finally:
