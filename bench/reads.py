@@ -47,7 +47,7 @@ REQUESTS: Final = {
     "one curve a config": ("/v1/sweeps/{sweep}/metrics?keys=entropy&group_by=config", 46),
     "list of sweeps, page": ("/", 10),
     "status page, first": ("/sweeps/{sweep}", 25),
-    "its curves, first": ("/sweeps/{sweep}/curves", 25),
+    "its curves, first": ("/sweeps/{sweep}/curves", 60),
 }
 """What is asked, and at most how many milliseconds it may take."""
 

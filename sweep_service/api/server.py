@@ -1,6 +1,5 @@
 """The API as a process: token, database, socket, uvicorn."""
 
-import gc
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from sweep_service.errors import ServiceError
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
+from trainers.process.imports import keep_imports
 from trainers.process.signals import hear_stop_signals
 
 _DRAIN_S = 5
@@ -52,8 +52,7 @@ def run_api(settings: Settings) -> None:
     store = open_store(settings.database_url)
     server = make_server(SweepService(store, settings), token)
     hear_stop_signals(lambda _: server.stop())
-    gc.collect()
-    gc.freeze()  # what was imported stays: collections during requests need not look at it
+    keep_imports()
     try:
         server.run(sockets=[listener])
     finally:

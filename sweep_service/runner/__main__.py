@@ -12,6 +12,7 @@ from sweep_service.runner.lease import LEASE_S, LOST_EXIT_CODE, NO_RAY_EXIT_CODE
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, open_store
 from trainers.process.environment import UMASK
+from trainers.process.imports import keep_imports, without_collections
 from trainers.process.lifeline import follow_parent
 from trainers.process.signals import hear_stop_signals
 
@@ -52,8 +53,10 @@ def main() -> int:
         lease = Lease(store, fence)
         lease.start()  # on a busy machine the import below may outlast the lease that the worker left behind
         hear_stop_signals(lease.end_by_signal)
-        from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
+        with without_collections():
+            from sweep_service.runner.driver import run_sweep  # imports Ray, which reads the settings above
 
+        keep_imports()
         run_sweep(store, settings, fence, lease)
     except StaleEpoch as error:
         sys.stderr.write(f"runner ends: {error}\n")

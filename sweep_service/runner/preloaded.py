@@ -10,7 +10,6 @@ The imports take seconds, a fork milliseconds. No thread of torch runs before th
 generator itself, so a forked run equals a spawned one (there is a test).
 """
 
-import gc
 import importlib
 import json
 import os
@@ -21,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES
-from trainers.process.imports import without_collections
+from trainers.process.imports import keep_imports, without_collections
 from trainers.process.keeper import Keeper
 from trainers.process.lifeline import ORPHANED_EXIT_CODE, die_with_parent
 from trainers.process.machine_faults import machine_fault
@@ -37,8 +36,7 @@ def main() -> int:
     keeper = Keeper()
     with without_collections():
         _preload()
-    gc.collect()
-    gc.freeze()  # so that collections in a fork do not touch, and thereby copy, what is shared
+    keep_imports()
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     pending = b""
     while keeper.await_input(_REQUESTS) and (chunk := os.read(_REQUESTS, 1 << 16)):

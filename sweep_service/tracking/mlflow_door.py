@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sweep_service.auth import cookie, read_token, same
 from sweep_service.tracking.tickets import SIGN_IN, Tickets, signature
+from trainers.process.imports import keep_imports
 
 TOKEN_VARIABLE: Final = "SWEEPS_MLFLOW_TOKEN_FILE"
 """Name of the variable with the path of the secret's file."""
@@ -53,6 +54,7 @@ def create_app() -> ASGIApp:
     """
     from mlflow.server.fastapi_app import app  # takes seconds, and only this process needs it
 
+    keep_imports()
     secret = read_token(Path(os.environ.get(TOKEN_VARIABLE, "")))
     return Door(app, secret, os.environ.get("SWEEPS_URL", ""))
 

@@ -52,13 +52,11 @@ EVERY_UPDATE: Final = frozenset(
         "clip_fraction/high",
         "ratio/max",
         "ppo_kl",
-        "reward/mean",
-        "completion/length_mean",
         "time/generation_s",
         "time/step_s",
     }
 )
-"""Metrics of which MLflow gets the value of every update."""
+"""Metrics of which MLflow gets the value of every update; those of a rollout, as its reward, stay the same in it."""
 
 EXPERIMENT_TAGS: Final = {
     "mlflow.experimentKind": "custom_model_development",

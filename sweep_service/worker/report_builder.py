@@ -83,6 +83,11 @@ class ReportBuilder:
     _paused_until: float = 0.0
     _idle_since: float = 0.0
 
+    @property
+    def builds(self) -> bool:
+        """Whether a report is being built, which may be done at any moment."""
+        return self._build is not None
+
     def go_on(self) -> None:
         """Look after the report that is being built; once it is done, begin the next one."""
         self._leaving = [child for child in self._leaving if not child.gone]

@@ -25,6 +25,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from sweep_service.settings import Settings
 from sweep_service.store import DatabaseAway, open_store
+from trainers.process.imports import without_collections
 from trainers.process.lifeline import ORPHANED_EXIT_CODE, die_with_parent
 
 _NICE: Final = 10
@@ -61,8 +62,9 @@ def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str,
     """Build and keep a report, and say what has become of it."""
     try:
         store = open_store(settings.database_url)
-        from sweep_service.report.render.html import page_script  # brings plotly, scipy and matplotlib: seconds
-        from sweep_service.worker.reports import build_report
+        with without_collections():
+            from sweep_service.report.render.html import page_script  # brings plotly, scipy and matplotlib: seconds
+            from sweep_service.worker.reports import build_report
 
         put = store.put_interim_report if interim else store.put_report
         put(sweep_id, *build_report(store, sweep_id, settings), page_script())

@@ -17,6 +17,7 @@ from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
 from sweep_service.report.render.csv import render_csv
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
+from sweep_service.report.render.picture import render_picture
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.evaluations import initial_model
@@ -121,8 +122,6 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
         under verdict that part of its JSON, and under yaml the best config's file, if there is one.
     Raises: NotFound.
     """
-    from sweep_service.report.render.picture import render_picture  # brings matplotlib
-
     report = build(gather(store, sweep_id, settings))
     contents = {
         "html": render_html(report),

@@ -33,6 +33,7 @@ from sweep_service.worker.deleter import Deleter
 from sweep_service.worker.ray_wait import RayWait
 from sweep_service.worker.report_builder import ReportBuilder
 from sweep_service.worker.sole_worker import sole_worker
+from trainers.process.imports import keep_imports
 from trainers.process.signals import hear_stop_signals
 
 MAX_RUNNERS: Final = 6
@@ -117,6 +118,8 @@ class Worker:
                 if time.monotonic() >= next_claim:
                     next_claim = time.monotonic() + _CLAIM_EVERY_S
                     parts += [self._claim, self._reports.go_on]
+                elif self._reports.builds:
+                    parts += [self._reports.go_on]
                 went_well = True
                 for part in parts:
                     heartbeat.beat()  # each of them may wait for the database
@@ -309,6 +312,7 @@ def run_worker(settings: Settings) -> None:
     hear_stop_signals(lambda _: stopped.set())
     tracker = MlflowApi(settings.mlflow_url, sign_in(settings), certificates()) if settings.mlflow_url else None
     store = open_store(settings.database_url)
+    keep_imports()
     project = Projector(store, tracker).run if tracker else threading.Event.is_set
     projection = threading.Thread(target=project, args=(stopped,), name="mlflow-projection", daemon=True)
     projection.start()

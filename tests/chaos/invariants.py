@@ -18,7 +18,7 @@ from tests.chaos.references import Reference, comparable_report, curves_of, firs
 from tests.chaos.specs import MORE
 from tests.chaos.verbs import Asked, Book
 
-IN_MLFLOW: Final = ("entropy", "reward/mean", "loss")
+IN_MLFLOW: Final = ("entropy", "grad_norm", "loss")
 """Metrics of which MLflow has every point."""
 MLFLOW_WITHIN_S: Final = 180.0
 """Seconds after the last sweep's end within which MLflow must have everything."""
