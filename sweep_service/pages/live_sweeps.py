@@ -46,17 +46,9 @@ class LiveSweep:
         self._service, self._store, self._id = service, service.store, sweep_id
         self._lock = threading.Lock()
         sweep = service.store.get_sweep(sweep_id)
-        planned = StageCounts(0, 0) if sweep.state.is_over else stage_counts(sweep.spec)
-        self._generation, self._planned = sweep.generation, planned._asdict()
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
-        steps = [config.training["steps"] for config in self._configs]
-        self._steps = max(steps) if steps else sweep.spec.trained_base.steps
-        self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
-        self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
-        self._thinning = thinning(self._steps, max(len(self._configs), planned.tune // len(sweep.spec.seeds.tune)))
-        self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
-        self._curves, self._chunk = MeanCurves(self._thinning), 0
+        self._begin(sweep)
         self._archived = False
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
         self._phases: dict[str, str] = {}
@@ -65,6 +57,18 @@ class LiveSweep:
         self._report = ((None, sweep.state.is_over), service.judged(sweep_id))
         self._reports = service.reports(sweep_id)
         self._page, self._rendered_at = "", -READ_EVERY_S
+
+    def _begin(self, sweep: Sweep) -> None:
+        """Follow the sweep as it is planned now, from its first point on."""
+        planned = StageCounts(0, 0) if sweep.state.is_over else stage_counts(sweep.spec)
+        self._generation, self._planned = sweep.generation, planned._asdict()
+        steps = [config.training["steps"] for config in self._configs]
+        self._steps = max(steps) if steps else sweep.spec.trained_base.steps
+        self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
+        self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
+        width = thinning(self._steps, max(len(self._configs), planned.tune // len(sweep.spec.seeds.tune)))
+        self._latest, self._seen_chunk = MeanCurves(width), 0
+        self._curves, self._chunk = MeanCurves(width), 0
         self._drawn = (-1, b"")
 
     def page(self) -> str:
@@ -115,16 +119,15 @@ class LiveSweep:
     def _read(self) -> Snapshot:
         """Read what is new from the store."""
         sweep = self._store.get_sweep(self._id)
-        if sweep.generation != self._generation:  # it was given more
-            self._generation, self._planned = sweep.generation, stage_counts(sweep.spec)._asdict()
+        if sweep.generation != self._generation:  # it was given more, perhaps a stage with an objective of its own
+            self._begin(sweep)
         while events := self._store.list_events(self._id, self._seq, _EVENTS, _FOLLOWED):
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
         if not self._archived and self._deletion() is DeletionState.ARCHIVED:  # what was read before is gone
-            self._archived, self._drawn = True, (-1, b"")
-            self._latest, self._seen_chunk = MeanCurves(self._thinning), 0
-            self._curves, self._chunk = MeanCurves(self._thinning), 0
+            self._archived = True
+            self._begin(sweep)
         self._read_latest_and_trials()
         self._reports = self._service.reports(sweep.id)
         return take(

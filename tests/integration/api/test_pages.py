@@ -435,6 +435,23 @@ def test_a_page_tells_the_same_whether_its_viewer_came_early_or_late(served: Ser
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_the_page_of_a_sweep_that_was_given_a_confirm_stage_shows_what_the_api_says(served: Served) -> None:
+    store, sweep_id = served.store, served.submit()
+    fence = claim(store, sweep_id)
+    watched = LiveSweep(served.service, sweep_id)
+    watched.page()
+    metrics = {"eval/avg_at_k": 0.5, "eval/tune_part/avg_at_k": 0.25, "eval/confirm_part/avg_at_k": 0.75}
+    told = [{"type": "evaluation", "step": 40, "time": 1e9, "metrics": metrics}]
+    for trial in store.list_trials(sweep_id):
+        one_attempt(store, fence, trial.id, Ending.SUCCEEDED, told)
+    watched.page()
+    served.service.extend(sweep_id, {"seeds": {"confirm": {"top_k": 1, "seeds": [8]}}})
+    expected = {trial.id: trial.objective for trial in served.service.trials(sweep_id, -1, 100, ())}
+    assert set(expected.values()) == {0.25}
+    assert {row.trial.id: row.objective for row in watched._read().rows} == expected
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_page_reads_no_whole_curves(visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_id, read = served.succeeded(), list[int]()
 
