@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
@@ -32,6 +32,7 @@ from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.records import Sweep, SweepState, Trial, Work
 from sweep_service.sweep.sweep_filter import SweepFilter
 from sweep_service.tracking.tickets import SIGN_IN, new_ticket
+from sweep_service.verbs import VERBS
 from trainers.yaml_text import write_yaml
 
 _MAX_FORM_BYTES: Final = 8192
@@ -43,14 +44,9 @@ _OWN_PLACE: Final = re.compile(
     rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report(\?digest=[0-9a-z]{{1,64}})?|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
 )
 _LOG_LINES: Final = 200
-_CANNOT: Final = {
-    "pause": "It cannot be paused",
-    "resume": "It cannot be resumed",
-    "cancel": "It cannot be cancelled",
-    "retry": "The failed trials cannot be tried again",
-    "rebuild": "The report cannot be built anew",
-}
-"""Headings above the reason why a verb is refused."""
+_VERBS: Final = {verb.page: verb for verb in VERBS.values() if verb.page}
+"""Verbs by the last part of their form's address."""
+PageVerb = Annotated[str, Path(pattern=f"^({'|'.join(_VERBS)})$")]
 _A_DAY: Final = "give a day, such as 2026-11-23"
 _WANTED: Final = {
     "text": "give at most 64 characters",
@@ -406,19 +402,10 @@ async def stop_trial(request: Request, service: Service, trial_id: str, by: Page
 
 
 @router.post("/sweeps/{sweep_id}/{verb}", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
-def steer(
-    service: Service, sweep_id: KnownSweep, verb: Literal["pause", "resume", "cancel", "retry", "rebuild"], by: PageBy
-) -> Response:
-    """Pause, resume or cancel a sweep, try its failed trials again, or have its report built anew, and show it."""
-    verbs: dict[str, Callable[[str, str], object]] = {
-        "pause": service.pause,
-        "resume": service.resume,
-        "cancel": service.cancel,
-        "retry": service.retry_failed,
-        "rebuild": service.renew_report,
-    }
+def steer(service: Service, sweep_id: KnownSweep, verb: PageVerb, by: PageBy) -> Response:
+    """Do to a sweep what the form asks, and show it."""
     try:
-        verbs[verb](sweep_id, by)
+        getattr(service, _VERBS[verb].name)(sweep_id, by)
     except Conflict as error:
-        return _message(409, _CANNOT[verb], str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+        return _message(409, _VERBS[verb].cannot, str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

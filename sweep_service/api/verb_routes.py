@@ -1,5 +1,6 @@
-"""The routes that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
+"""The routes that steer a submitted sweep: those of the table of verbs, and those that take options of their own."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -18,67 +19,48 @@ from sweep_service.api.sweep_routes import (
     view_of,
 )
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
-from sweep_service.sweep.added_benchmarks import BenchmarksRequest
+from sweep_service.service import SweepService
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.extension import Extension
+from sweep_service.sweep.records import Sweep
+from sweep_service.verbs import VERBS, Verb
 
 router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
 
 
-@router.post("/sweeps/{sweep_id}/cancel", responses=documented(404, 409))
-def cancel(service: Service, sweep_id: SweepId, by: By) -> SweepView:
-    """Stop a sweep. Asking again is no error; 409 if it has ended otherwise."""
-    service.cancel(sweep_id, by)
-    return view_of(service, sweep_id)
+def _add_route(verb: Verb) -> None:
+    """Add the route of a verb, which asks the service's method of its name."""
+
+    def answer(service: SweepService, *asked: Any) -> SweepView | ReportsView:
+        rule: Callable[..., Sweep] = getattr(service, verb.name)
+        sweep_id = rule(*asked).id
+        return service.reports(sweep_id) if verb.answer is ReportsView else view_of(service, sweep_id)
+
+    def of_sweep(service: Service, sweep_id: SweepId, by: By) -> Any:
+        return answer(service, sweep_id, by)
+
+    def of_trial(service: Service, trial_id: TrialId, by: By) -> Any:
+        return answer(service, trial_id, by)
+
+    def with_request(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depends(json_body)], by: By) -> Any:
+        return answer(service, sweep_id, raw, by)
+
+    request = verb.request
+    refusals = (404, 409, 411, 413, 415) if request else (404, 409)
+    router.add_api_route(
+        f"/{verb.path}",
+        with_request if request else of_trial if "{trial_id}" in verb.path else of_sweep,
+        methods=["POST"],
+        name=verb.name,
+        status_code=202 if verb.answer is ReportsView else 200,
+        response_model=verb.answer,
+        responses=documented(*refusals),
+        openapi_extra=body_of(request.model.model_json_schema()) if request else None,
+        description=f"{verb.text}\n\nAsking again is no change; 409 if {verb.conflict}.",
+    )
 
 
-@router.post("/sweeps/{sweep_id}/pause", responses=documented(404, 409))
-def pause(service: Service, sweep_id: SweepId, by: By) -> SweepView:
-    """Stop a sweep until it is resumed. Asking again is no error; 409 if its trials have ended.
-
-    Running trials save after the optimizer step under way, or the state before the completions that they sample, and
-    end: the sweep is PAUSED once they have, and holds no slot.
-    """
-    service.pause(sweep_id, by)
-    return view_of(service, sweep_id)
-
-
-@router.post("/sweeps/{sweep_id}/resume", responses=documented(404, 409))
-def resume(service: Service, sweep_id: SweepId, by: By) -> SweepView:
-    """Let a paused sweep go on from what its trials have saved. Asking again is no error; 409 if it has ended."""
-    service.resume(sweep_id, by)
-    return view_of(service, sweep_id)
-
-
-@router.post(
-    "/sweeps/{sweep_id}/extend",
-    responses=documented(404, 409, 411, 413, 415),
-    openapi_extra=body_of(Extension.model_json_schema()),
-)
-def extend(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depends(json_body)], by: By) -> SweepView:
-    """Give a sweep more configs, seeds, a larger `top_k`, or other limits: the values that its spec shall have.
-
-    One that runs goes on with them; one that has ended is QUEUED again, and its report is built anew. Asking again for
-    the same is no change.
-    """
-    service.extend(sweep_id, raw, by)
-    return view_of(service, sweep_id)
-
-
-@router.post("/sweeps/{sweep_id}/retry-failed", responses=documented(404, 409))
-def retry_failed(service: Service, sweep_id: SweepId, by: By) -> SweepView:
-    """Try all failed trials again, from their newest checkpoints. Of a sweep without any this is no change."""
-    service.retry_failed(sweep_id, by)
-    return view_of(service, sweep_id)
-
-
-@router.post("/trials/{trial_id}/retry", responses=documented(404, 409))
-def retry_trial(service: Service, trial_id: TrialId, by: By) -> SweepView:
-    """Try a failed trial again, or one that was stopped, from its newest checkpoint.
-
-    Of one that waits or runs this is no change.
-    """
-    return view_of(service, service.retry_trial(trial_id, by).id)
+for _verb in VERBS.values():
+    _add_route(_verb)
 
 
 @router.post("/trials/{trial_id}/stop", responses=documented(404, 409))
@@ -95,30 +77,6 @@ def stop_trial(
     A running one saves as for a pause and ends, and its slot is free; one that waits ends at once.
     """
     return view_of(service, service.stop_trial(trial_id, counts=counts, by=by).id)
-
-
-@router.post(
-    "/sweeps/{sweep_id}/benchmarks",
-    responses=documented(404, 409, 411, 413, 415),
-    openapi_extra=body_of(BenchmarksRequest.model_json_schema()),
-)
-def add_benchmarks(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depends(json_body)], by: By) -> SweepView:
-    """Measure models of a sweep that has SUCCEEDED on more benchmarks, without training anything.
-
-    The sweep is QUEUED again, and its report is built anew. Asking again for the same is no change.
-    """
-    service.add_benchmarks(sweep_id, raw, by)
-    return view_of(service, sweep_id)
-
-
-@router.post("/sweeps/{sweep_id}/report", status_code=202, responses=documented(404, 409))
-def renew_report(service: Service, sweep_id: SweepId, by: By) -> ReportsView:
-    """Have the report of a sweep that has ended built anew, by the present version. Asking again is no error.
-
-    409 if it has not ended, or is archived. The report before stays, and stands if the new one would be the same.
-    """
-    service.renew_report(sweep_id, by)
-    return service.reports(sweep_id)
 
 
 @router.get("/sweeps/{sweep_id}/deletion", responses=documented(404))

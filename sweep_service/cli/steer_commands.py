@@ -1,5 +1,6 @@
 """Commands that steer a sweep which has been submitted: pause, resume, stop, retry, cancel."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -18,48 +19,51 @@ from sweep_service.cli.extend_command import counted, extend, wait_for_report, w
 from sweep_service.cli.output import print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
-from sweep_service.sweep.records import SweepState, TrialState
+from sweep_service.sweep.records import TrialState
+from sweep_service.verbs import VERBS, Command, Verb
 
 _NAMED_TRIALS = 3
 
 
-def pause(
-    sweep: SweepToChange,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until its trials have saved and ended.")] = False,
-    timeout: Timeout = None,
-    json: Json = False,
-) -> None:
-    """Stop a sweep until it is resumed.
+def command_of(verb: Verb, words: Command) -> Callable[..., None]:
+    """Return the command of a verb that takes a sweep and nothing else."""
 
-    Running trials save after the optimizer step under way, or the state before the completions that they sample, and
-    end: their CPUs, GPUs and memory are free. Nothing is lost, and on a CPU the curves will be the same to the last
-    bit. A trainer that has not saved within ten minutes is killed; its trial goes on from its newest checkpoint.
+    def carry_out(sweep: str, timeout: float | None, *, wait: bool, json: bool) -> None:
+        with connect() as client:
+            sweep_id = find_sweep_to_change(client, sweep)
+            ask: Callable[[str], SweepView] = getattr(client, verb.name)
+            view = ask(sweep_id)
+            if wait:
+                view = client.wait(sweep_id, timeout, until=lambda now: now.state is words.goal or now.state.is_over)
+        say(f"{view.name} {sweep_id} {_become(view, words)}")
+        if json:
+            print_json(view)
+        if wait and view.state is not words.goal:
+            raise typer.Exit(ExitCode.CONFLICT)
 
-    [bold]sweeps pause demo --wait[/bold]
-    """
-    with connect() as client:
-        sweep_id = find_sweep_to_change(client, sweep)
-        view = client.pause(sweep_id)
-        if wait:
-            view = client.wait(sweep_id, timeout, until=lambda now: not now.state.needs_runner)
-    words = "is paused" if view.state is SweepState.PAUSED else "is being paused"
-    end = f"{words}; let it go on: sweeps resume {sweep_id}"
-    say(f"{view.name} {sweep_id} " + (f"has ended: {view.state}" if view.state.is_over else end))
-    if json:
-        print_json(view)
+    def and_wait(
+        sweep: SweepToChange,
+        wait: Annotated[bool, typer.Option("--wait", help=f"Wait until the sweep is {words.goal}.")] = False,
+        timeout: Timeout = None,
+        json: Json = False,
+    ) -> None:
+        carry_out(sweep, timeout, wait=wait, json=json)
+
+    def at_once(sweep: SweepToChange, json: Json = False) -> None:
+        carry_out(sweep, None, wait=False, json=json)
+
+    command = and_wait if words.goal else at_once
+    command.__name__ = verb.name
+    command.__doc__ = f"{verb.text}\n\n[bold]{words.example}[/bold]"
+    return command
 
 
-def resume(sweep: SweepToChange, json: Json = False) -> None:
-    """Let a paused sweep go on from what its trials have saved.
-
-    [bold]sweeps resume demo && sweeps watch demo[/bold]
-    """
-    with connect() as client:
-        sweep_id = find_sweep_to_change(client, sweep)
-        view = client.resume(sweep_id)
-    say(f"{view.name} {sweep_id} goes on; follow it: sweeps watch {sweep_id}")
-    if json:
-        print_json(view)
+def _become(sweep: SweepView, words: Command) -> str:
+    """Say what has become of a sweep."""
+    if sweep.state is not words.goal and sweep.state.is_over:
+        return f"has ended: {sweep.state}"
+    become = f"is {words.goal.lower()}" if words.goal and sweep.state is words.goal else words.doing
+    return "; ".join(filter(None, [become, words.then.format(sweep=sweep.id)]))
 
 
 def stop(
@@ -158,29 +162,6 @@ def _retry_failed(client: Client, sweep_id: str) -> tuple[str, SweepView]:
     return f"{counted(again)} {verb} again: {', '.join(work.id for work in again[:_NAMED_TRIALS])}{more}", view
 
 
-def cancel(
-    sweep: SweepToChange,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the sweep has stopped.")] = False,
-    timeout: Timeout = None,
-    json: Json = False,
-) -> None:
-    """Stop a sweep.
-
-    Running trials end within seconds. What they have recorded stays.
-
-    [bold]sweeps cancel demo --wait[/bold]
-    """
-    with connect() as client:
-        sweep_id = find_sweep_to_change(client, sweep)
-        view = client.cancel(sweep_id)
-        if wait:
-            view = client.wait(sweep_id, timeout)
-    say(f"{view.name} {sweep_id} " + ("is cancelled" if view.state is SweepState.CANCELLED else "is being cancelled"))
-    if json:
-        print_json(view)
-    if wait and view.state is not SweepState.CANCELLED:
-        raise typer.Exit(ExitCode.CONFLICT)
-
-
-OF_RUNNING_SWEEPS = (pause, resume, stop, extend, retry, cancel)
+_OF_TABLE = {verb.name: command_of(verb, verb.command) for verb in VERBS.values() if verb.command}
+OF_RUNNING_SWEEPS = (_OF_TABLE["pause"], _OF_TABLE["resume"], stop, extend, retry, _OF_TABLE["cancel"])
 """The commands that steer a sweep, in the order of the help."""

@@ -11,6 +11,7 @@ from sweep_service.client.connection import Connection
 from sweep_service.client.errors import Unreachable
 from sweep_service.errors import InvalidSpec, NotFound, SpecError, pointer
 from sweep_service.schemas import Page
+from sweep_service.sweep.extension import Extension
 
 Answer = TypeVar("Answer", bound=BaseModel)
 _PAGE = 500
@@ -77,7 +78,13 @@ def document_of(request: BaseModel | Mapping[str, Any], what: str = "the sweep c
         what: what cannot be done if it has others.
     Raises: InvalidSpec.
     """
-    document = request.model_dump(mode="json") if isinstance(request, BaseModel) else request
+    match request:
+        case Extension():
+            document = request.document
+        case BaseModel():
+            document = request.model_dump(mode="json")
+        case _:
+            document = request
     if errors := list(_not_json(document)):
         raise InvalidSpec(errors, what)
     return document

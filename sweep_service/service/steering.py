@@ -176,7 +176,7 @@ class Steering(ServicePart):
             return sweep
         return self.store.open_again(sweep, added, again, by)
 
-    def renew_report(self, sweep_id: str, by: str | None = None) -> None:
+    def renew_report(self, sweep_id: str, by: str | None = None) -> Sweep:
         """Have the report of a sweep that has ended built anew, as the present version builds it.
 
         The one before stays to be read by its digest; if it would be the same, it stands.
@@ -184,6 +184,7 @@ class Steering(ServicePart):
         Raises: NotFound; Conflict, if the sweep has not ended, or is archived.
         """
         self.store.request_report(sweep_id, by)
+        return self.store.get_sweep(sweep_id)
 
 
 def _check_trains(sweep: Sweep) -> None:

@@ -12,12 +12,19 @@ import pytest
 from sweep_service.auth import fingerprint
 from sweep_service.client import Client
 from sweep_service.errors import Conflict, NotFound
+from sweep_service.verbs import VERBS as TABLE
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps, serving
 from tests.integration.api.verbs import VERBS, Target, Verb, facts
 
 WAYS = [(verb, way) for verb in VERBS for way in ("route", "client", "command", "page") if verb.page or way != "page"]
 NOBODY = Target("swp_00000000000000000000000000", "trl_00000000000000000000000000")
+
+
+def test_no_verb_of_the_table_is_left_out() -> None:
+    given = {verb.path for verb in VERBS}
+    for row in TABLE.values():
+        assert f"/v1/{row.path}".replace("_id}", "}") in given
 
 
 @pytest.fixture(scope="module")
