@@ -1,4 +1,4 @@
-"""The command that prints what a sweep's models score on its benchmarks."""
+"""The commands that measure a sweep's models on benchmarks, and print their scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -8,7 +8,8 @@ import typer
 from rich.text import Text
 
 from sweep_service.cli.arguments import Json, Which, connect, find_sweep, find_sweep_to_change
-from sweep_service.cli.exits import code_of_state
+from sweep_service.cli.catalog_commands import benchmarks
+from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.schemas import BenchmarkScoreView, ConfigView, EvaluationView
@@ -18,6 +19,7 @@ from sweep_service.sweep.records import Role
 Scores = Sequence[BenchmarkScoreView]
 
 
+@benchmarks.command("run")
 def run(
     sweep: Which = None,
     *,
@@ -72,6 +74,7 @@ def _listed(names: str) -> list[str]:
     return [name for part in names.split(",") if (name := part.strip())]
 
 
+@benchmarks.command("scores")
 def scores(
     sweep: Which = None,
     problems: Annotated[

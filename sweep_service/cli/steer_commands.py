@@ -1,4 +1,4 @@
-"""Commands that steer a sweep which has been submitted: pause, resume, stop, retry, cancel."""
+"""Commands that steer a submitted sweep: those of the table of verbs, and those that take options of their own."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -15,7 +15,7 @@ from sweep_service.cli.arguments import (
     find_trial_or_sweep_to_change,
 )
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.extend_command import counted, extend, wait_for_report, works_of
+from sweep_service.cli.extend_command import counted, wait_for_report, works_of
 from sweep_service.cli.output import print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
@@ -162,6 +162,8 @@ def _retry_failed(client: Client, sweep_id: str) -> tuple[str, SweepView]:
     return f"{counted(again)} {verb} again: {', '.join(work.id for work in again[:_NAMED_TRIALS])}{more}", view
 
 
-_OF_TABLE = {verb.name: command_of(verb, verb.command) for verb in VERBS.values() if verb.command}
-OF_RUNNING_SWEEPS = (_OF_TABLE["pause"], _OF_TABLE["resume"], stop, extend, retry, _OF_TABLE["cancel"])
-"""The commands that steer a sweep, in the order of the help."""
+def __getattr__(name: str) -> Callable[..., None]:
+    """Return the command of a verb of the table."""
+    if (verb := VERBS.get(name)) and verb.command:
+        return command_of(verb, verb.command)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

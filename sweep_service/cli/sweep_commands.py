@@ -20,8 +20,8 @@ from sweep_service.cli.arguments import (
     moment,
     one_file,
 )
-from sweep_service.cli.exits import code_of_state
 from sweep_service.cli.export_best import Weights, export_best
+from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import (
     counts_text,
     deletion_note,
@@ -348,7 +348,3 @@ def best(
             print_data(client.best_yaml(sweep_id))
             if not sys.stdout.isatty():  # whoever looks at a terminal would not see the file's comment
                 stderr().print(verdict_line(client.best(sweep_id)))
-
-
-OF_SUBMITTED_SWEEPS = (submit, ls, show, compare, watch, report, best)
-"""The commands from a sweep's submission to its best config, in the order of the help."""

@@ -26,3 +26,5 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert [name for name in HEAVY if name in loaded] == []
     if module == "sweep_service.client":
         assert "sqlalchemy" not in loaded
+    if module == "sweep_service.cli.app":  # all that help needs
+        assert not {"pydantic", "httpx"} & set(loaded)

@@ -36,16 +36,24 @@ def run(
     return ended
 
 
-@pytest.mark.parametrize("start", STARTS)
-def test_an_interrupt_during_imports_ends_a_command_without_a_word(start: str) -> None:
-    ended = run(start, "pydantic", "--help")
+@pytest.mark.parametrize(
+    ("start", "at", "arguments"),
+    [
+        ("sweeps", "typer", ["--help"]),
+        ("sweeps", "httpx", ["ls"]),  # which the command imports
+        ("sweep_service", "typer", ["--help"]),
+        ("trainers", "pydantic", ["--help"]),
+    ],
+)
+def test_an_interrupt_during_imports_ends_a_command_without_a_word(start: str, at: str, arguments: list[str]) -> None:
+    ended = run(start, at, *arguments)
     assert ended.returncode == -signal.SIGINT
     assert (ended.stdout, ended.stderr) == ("interrupted\n", "")
 
 
-@pytest.mark.parametrize("start", ["sweeps", "trainers"])
-def test_an_interrupt_that_is_ignored_stays_ignored(start: str) -> None:
-    ended = run(start, "pydantic", "--help", handler="signal.SIG_IGN")
+@pytest.mark.parametrize(("start", "at"), [("sweeps", "typer"), ("trainers", "pydantic")])
+def test_an_interrupt_that_is_ignored_stays_ignored(start: str, at: str) -> None:
+    ended = run(start, at, "--help", handler="signal.SIG_IGN")
     assert ended.returncode == 0
     assert "Exit codes" in ended.stdout or "exit codes" in ended.stdout
 

@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from sweep_service.cli.app import app
+from sweep_service.cli.commands import COMMANDS, load
 from tests.golden import matches_golden
 
 
@@ -17,7 +18,12 @@ def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
     yield path
     members: Mapping[str, Any] = getattr(command, "commands", {})  # which groups alone have
     for name, inner in members.items():
-        yield from commands(inner, *path, name)
+        yield from commands(inner if path else load(COMMANDS[name]), *path, name)
+
+
+def test_the_table_tells_of_every_command_what_the_command_says() -> None:
+    for row in COMMANDS.values():
+        assert load(row).help.partition("\n\n")[0].replace("\n", " ") == row.help
 
 
 def test_the_help_of_every_command_is_that_of_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 from rich.text import Text
 
-from sweep_service.cli.exits import ExitCode, code_of_state, exit_code
+from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.failures import code_of_state, exit_code
 from sweep_service.cli.output import (
     counts_text,
     number,
