@@ -13,7 +13,7 @@ from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 
 RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 

@@ -180,7 +180,7 @@ def measure(url: str, sweep_id: str, folder: Path) -> dict[str, float]:
     from sweep_service.report.build import build
     from sweep_service.report.render.html import render_html
     from sweep_service.report.render.markdown import render_markdown
-    from sweep_service.worker.reports import gather
+    from sweep_service.worker.reports.contents import gather
 
     took("import")
     store = open_store(url)

@@ -24,7 +24,7 @@ from sweep_service.report.render.html import page_script
 from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 
 REPORTS: Final = 20
 ROUNDS: Final = 30

@@ -1,7 +1,7 @@
 """The verbs that steer a submitted sweep: the table from which routes, client methods, commands and forms are made.
 
-A verb's rule is the method of its name in `service/steering.py`. A verb with options of its own, such as `delete`, has
-its route, its method and its command written by hand.
+A verb's rule is the method of its name in `service/verb_rules.py`. A verb with options of its own, such as `delete`,
+has its route, its method and its command written by hand.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sweep_service.sweep.records import SweepState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Body:
     """The body of a verb's request."""
 
     model: type[BaseModel]
@@ -51,7 +51,7 @@ class Verb:
     conflict: str
     """The condition under which it is refused, as in "it has ended"."""
     details: str = ""
-    request: Request | None = None
+    request: Body | None = None
     answer: type[SweepView | ReportsView] = SweepView
     command: Command | None = None
     page: str = ""
@@ -118,7 +118,7 @@ _ROWS: Final = (
         does="Give a sweep more configs, seeds, a larger `top_k`, or other limits: the new values of its spec.",
         details="A running sweep goes on with them; one that has ended is QUEUED again, and its report is built anew.",
         conflict="it can train no more",
-        request=Request(model=Extension, refused=NOT_EXTENDED),
+        request=Body(model=Extension, refused=NOT_EXTENDED),
     ),
     Verb(
         name="retry_failed",
@@ -141,7 +141,7 @@ _ROWS: Final = (
         does="Measure models of a sweep that has SUCCEEDED on more benchmarks, without training anything.",
         details="The sweep is QUEUED again, and its report is built anew.",
         conflict="it is in another state",
-        request=Request(model=BenchmarksRequest, refused=NOT_ADDED),
+        request=Body(model=BenchmarksRequest, refused=NOT_ADDED),
     ),
     Verb(
         name="renew_report",

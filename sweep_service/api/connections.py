@@ -22,7 +22,7 @@ def most_connections() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
-class Connection(H11Protocol):
+class TimedConnection(H11Protocol):
     """A connection that is closed if no request comes in time, or if others need its place while it waits."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > most_connections():
-            waiting = [one for one in self.connections if isinstance(one, Connection) and one.waits]
+            waiting = [one for one in self.connections if isinstance(one, TimedConnection) and one.waits]
             min(waiting, key=lambda one: one.waits_until, default=self).transport.abort()
 
     def on_response_complete(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from sweep_service.api.app import create_app
-from sweep_service.api.connections import BACKLOG, Connection
+from sweep_service.api.connections import BACKLOG, TimedConnection
 from sweep_service.api.event_stream import Streams
 from sweep_service.auth import server_token
 from sweep_service.errors import ServiceError
@@ -64,7 +64,7 @@ def make_server(service: SweepService, token: str) -> Server:
     app = create_app(service, token)
     config = uvicorn.Config(
         app,
-        http=Connection,  # of h11, which refuses a head of more than 64 KiB; the faster parser takes any
+        http=TimedConnection,  # of h11, which refuses a head of more than 64 KiB; the faster parser takes any
         backlog=BACKLOG,
         log_level="warning",
         access_log=False,

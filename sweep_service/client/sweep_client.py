@@ -14,7 +14,7 @@ from sweep_service.client.asking import document_of, segment, sweep_path
 from sweep_service.client.connection import Patience, find_url, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
-from sweep_service.client.steering import Steering
+from sweep_service.client.verb_methods import VerbMethods
 from sweep_service.errors import NotReady, ReportFailed
 from sweep_service.schemas import (
     BenchmarkSample,
@@ -56,7 +56,7 @@ class ReportSoFar(NamedTuple):
     """Seconds since an interim report was built."""
 
 
-class Client(Steering, LogReading):
+class Client(VerbMethods, LogReading):
     """A connection to one server. Lists come as iterators that fetch their pages as they go.
 
     Args:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import Point, SearchSpace
 from sweep_service.errors import SpecError, pointer
-from sweep_service.intake.sharing_check import unshareable
+from sweep_service.intake.several_processes_check import unshareable
 from sweep_service.sweep.baselines import bound_token_ratios
 from sweep_service.sweep.spec import SweepSpec, setting
 from trainers.config import TrainingConfig, with_params

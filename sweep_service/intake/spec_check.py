@@ -17,7 +17,7 @@ from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.own_trainer_check import own_trainer_errors
-from sweep_service.intake.sharing_check import share_errors, sharing_errors
+from sweep_service.intake.several_processes_check import share_errors, sharing_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials

@@ -48,7 +48,7 @@ class Warned:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ShownEvaluation:
     """Completions that one trial wrote at one evaluation."""
 
     row: PageTrial
@@ -85,7 +85,7 @@ class Snapshot:
     looks: dict[str, ConfigLook]
     warnings: list[Warned]
     failures: list[PageTrial]
-    evaluations: list[Evaluation]
+    evaluations: list[ShownEvaluation]
     best: BestSoFar | None
     judged: Judged
     """The report's verdict, or the reason why there is none."""
@@ -160,13 +160,15 @@ def take(
     )
 
 
-def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[Evaluation]:
+def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[ShownEvaluation]:
     """Put samples beside the trials that wrote them, in their order."""
     by_id = {row.trial.id: row for row in rows}
     written: dict[tuple[str, int], list[Sample]] = {}
     for sample in samples:
         written.setdefault((sample.trial_id, sample.step), []).append(sample)
-    return [Evaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()]
+    return [
+        ShownEvaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()
+    ]
 
 
 def _best(

@@ -23,7 +23,7 @@ from sweep_service.sweep.records import Config, Sweep
 
 
 @dataclass(frozen=True)
-class Results:
+class SweepResults:
     """One sweep with the objectives of its trials."""
 
     sweep: Sweep
@@ -32,7 +32,7 @@ class Results:
     """Objective by config id and seed, of both stages, whose seeds differ."""
 
 
-def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
+def compare_sweeps(compared: Sequence[SweepResults]) -> SweepsComparison:
     """Join the configs that the first sweep shares with any other, and compare each with the first.
 
     Args:
@@ -66,7 +66,7 @@ def compare_sweeps(compared: Sequence[Results]) -> SweepsComparison:
     )
 
 
-def _head(results: Results, shared: Container[str]) -> ComparedSweep:
+def _head(results: SweepResults, shared: Container[str]) -> ComparedSweep:
     sweep, objective = results.sweep, results.sweep.spec.objective
     return ComparedSweep(
         **sweep.model_dump(include={"id", "name", "spec_digest"}),
@@ -84,7 +84,7 @@ def _values(values: Mapping[int, float]) -> ConfigValues:
     return ConfigValues(n=len(data), mean=float(np.mean(data)), sd=float(np.std(data, ddof=1)) if data[1:] else None)
 
 
-def _difference(first: Results, other: Results, config_id: str, level: float) -> ConfigDifference:
+def _difference(first: SweepResults, other: SweepResults, config_id: str, level: float) -> ConfigDifference:
     """Compare seed by seed with at least `MIN_SEEDS` common seeds, else compare the means.
 
     Below `MIN_SEEDS` seeds, and where nothing varies, the spread is unknown, so there is no interval.
@@ -125,7 +125,7 @@ def _welch(sides: Sequence[Any]) -> tuple[float, float]:
     return math.sqrt(total), df
 
 
-def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[str]:
+def _notes(compared: Sequence[SweepResults], shared: Sequence[SharedConfig]) -> list[str]:
     """Return notes that a reader must know before reading the differences."""
     notes: list[str] = []
     first, *others = compared
@@ -140,7 +140,7 @@ def _notes(compared: Sequence[Results], shared: Sequence[SharedConfig]) -> list[
     return notes
 
 
-def _settings(compared: Sequence[Results]) -> list[ComparedSetting]:
+def _settings(compared: Sequence[SweepResults]) -> list[ComparedSetting]:
     """Return the settings of the base trainings in which the sweeps differ."""
     trainings = [_flat(settings_of_base(results.sweep.spec.trained_base)) for results in compared]
     names = sorted({name for training in trainings for name in training})

@@ -18,7 +18,7 @@ from sweep_service.processes.child_processes import start_kept, stop, this_host
 STOP_GRACE_S: Final = 3.0
 
 
-class Kept:
+class KeptProgram:
     """A program that trains, below a keeper: whatever it starts ends with it.
 
     Args:
@@ -59,14 +59,16 @@ class Kept:
         stop(self._keeper, STOP_GRACE_S)
 
 
-def spawned(arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1) -> Kept:
+def spawned(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], processes: int = 1
+) -> KeptProgram:
     """Start `python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
 
     Args:
         processes: number of processes that train the policy together; the one started here starts and ends them.
     """
     command = [sys.executable, "-m", "trainers", *arguments, "--processes", str(processes)]
-    return Kept(command, directory, environment)
+    return KeptProgram(command, directory, environment)
 
 
 class Preloaded:
@@ -149,5 +151,5 @@ class Forked:
             self._owner.close()
 
 
-Running = Kept | Forked
+Running = KeptProgram | Forked
 """A trainer's process, which ends when the process that started it ends."""

@@ -16,7 +16,7 @@ from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
 from sweep_service.runner.own_trainer_process import AFTER_STEP_FILE, OwnTrainerProcess
 from sweep_service.runner.plain_files import make_room
-from sweep_service.runner.trainer_launch import Kept, Preloaded, spawned
+from sweep_service.runner.trainer_launch import KeptProgram, Preloaded, spawned
 from sweep_service.runner.trainer_process import (
     EVENTS_FILE,
     STOP_FILE,
@@ -80,7 +80,7 @@ class TrialActor(tune.Trainable):
         """Fork from a preloaded process on CPUs; with a GPU or several processes, or another program, a fresh one."""
         environment = trainer_environment(job, os.environ)
         if job.own:
-            return lambda command, directory: Kept(command, directory, environment)
+            return lambda command, directory: KeptProgram(command, directory, environment)
         if job.gpus or job.processes > 1:
             return lambda arguments, directory: spawned(arguments, directory, environment, job.processes)
         preloaded = self._preloaded

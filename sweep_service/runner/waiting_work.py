@@ -6,7 +6,7 @@ from sweep_service.runner.leftovers import remove_models
 from sweep_service.runner.stages import next_records
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import (
-    Kept,
+    ReservedWork,
     gpu_hours,
     kept_for_later,
     left_s,
@@ -40,7 +40,7 @@ class WaitingWork:
         self._sweep = sweep
         self.look_for_hope()
         limited = sweep.spec.budget.max_gpu_hours is not None
-        self._later = kept_for_later(sweep.spec, stage_counts(sweep.spec)) if limited else Kept()
+        self._later = kept_for_later(sweep.spec, stage_counts(sweep.spec)) if limited else ReservedWork()
 
     def look_for_hope(self) -> None:
         """Ask anew whether the sweep is given up, which the end of a trial may have changed."""
@@ -98,18 +98,18 @@ class WaitingWork:
         free = room(spec, self._store.spent(self._sweep.id), self._reserved(stage), measures=stage is None)
         return free is None or free >= number
 
-    def _reserved(self, stage: Stage | None) -> Kept:
+    def _reserved(self, stage: Stage | None) -> ReservedWork:
         """Return for what a trial of this stage, or an evaluation, must leave room.
 
         Evaluations leave room for the confirm stage, and all trials for the evaluations.
         """
         if self._sweep.has_trained:
-            return Kept()
+            return ReservedWork()
         if stage is None:
-            return Kept(self._confirm_trials_left(stage), 0)
+            return ReservedWork(self._confirm_trials_left(stage), 0)
         begun = sum(evaluation.attempts > 0 for evaluation in self._store.list_evaluations(self._sweep.id))
         trials = self._confirm_trials_left(stage) if stage is Stage.TUNE else 0
-        return Kept(trials, max(0, self._later.evaluations - begun))
+        return ReservedWork(trials, max(0, self._later.evaluations - begun))
 
     def _confirm_trials_left(self, stage: Stage | None) -> int:
         """Return how many confirm trials may still begin, for a trial of this stage or an evaluation that would begin.

@@ -10,7 +10,7 @@ from sweep_service.processes.heartbeat import standstill
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
 from sweep_service.service.results import Results, best_yaml
-from sweep_service.service.steering import Steering
+from sweep_service.service.verb_rules import VerbRules
 from sweep_service.store import schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
@@ -23,7 +23,7 @@ from trainers.catalog.entries import BenchmarkEntry, all_entries
 __all__ = ["SweepService", "best_yaml"]
 
 
-class SweepService(Steering, Logs, Results):
+class SweepService(VerbRules, Logs, Results):
     """The requests that users may make, but for plain rows, which `store` gives. Raises `sweep_service.errors`."""
 
     def check_ready(self) -> None:

@@ -165,11 +165,14 @@ class Results(ServicePart):
 
         Raises: NotFound; Conflict, if one of them is archived.
         """
-        from sweep_service.report.compare import Results, compare_sweeps  # brings scipy, which nothing else here needs
+        from sweep_service.report.compare import (
+            SweepResults,
+            compare_sweeps,
+        )  # brings scipy, which nothing else here needs
 
         if gone := self.store.deletions(sweep_ids):
             raise Conflict(f"{', '.join(gone)} has no curves any more, so it cannot be compared; its report is left")
-        compared: list[Results] = []
+        compared: list[SweepResults] = []
         for sweep_id in sweep_ids:
             sweep = self.store.get_sweep(sweep_id)
             trials, metric = self.store.list_trials(sweep_id), sweep.spec.objective.metric
@@ -179,7 +182,7 @@ class Results(ServicePart):
             for trial in trials:
                 if (value := objectives[trial.id]) is not None:
                     values.setdefault(trial.config_id, {})[trial.seed] = value
-            compared.append(Results(sweep, self.store.list_configs(sweep_id), values))
+            compared.append(SweepResults(sweep, self.store.list_configs(sweep_id), values))
         return compare_sweeps(compared)
 
     def best(self, sweep_id: str) -> Best:

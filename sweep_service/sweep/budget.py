@@ -84,20 +84,20 @@ def gpu_hours(spec: SweepSpec, spent: Spent) -> GpuHours:
     return GpuHours(used=used, reserved=reserved, limit=spec.budget.max_gpu_hours)
 
 
-class Kept(NamedTuple):
+class ReservedWork(NamedTuple):
     """Number of trials and of evaluations, not begun yet, that must still fit the budget."""
 
     trials: int = 0
     evaluations: int = 0
 
 
-def kept_gpu_hours(spec: SweepSpec, kept: Kept) -> float:
+def kept_gpu_hours(spec: SweepSpec, kept: ReservedWork) -> float:
     """Return the GPU-hours that these may take; 0 without a limit."""
     of_trials, of_evaluations = trial_gpu_hours(spec) or 0.0, trial_gpu_hours(spec, measures=True) or 0.0
     return kept.trials * of_trials + kept.evaluations * of_evaluations
 
 
-def room(spec: SweepSpec, spent: Spent, kept: Kept, *, measures: bool = False) -> int | None:
+def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = False) -> int | None:
     """Return how many new trials may begin now; below 0 if not even `kept` fits the budget, None without a limit.
 
     A trial stopped at its limit counts as exactly that limit. The seconds that each trial takes to end are left out,
@@ -132,9 +132,12 @@ def stopped_message(spec: SweepSpec, work: Work) -> str:
     )
 
 
-def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: Kept, *, measures: bool = False) -> str:
+def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: ReservedWork, *, measures: bool = False) -> str:
     """Say why the trials, or the evaluations, that wait do not begin."""
-    keeps = {"the confirm stage": Kept(trials=kept.trials), "the benchmarks": Kept(evaluations=kept.evaluations)}
+    keeps = {
+        "the confirm stage": ReservedWork(trials=kept.trials),
+        "the benchmarks": ReservedWork(evaluations=kept.evaluations),
+    }
     parts = {purpose: kept_gpu_hours(spec, part) for purpose, part in keeps.items()}
     texts = [f"{hours.used:.3g} are used", *(f"{h:.3g} are kept for {purpose}" for purpose, h in parts.items() if h)]
     cost, what = trial_gpu_hours(spec, measures=measures) or 0.0, "an evaluation" if measures else "a trial"
@@ -163,7 +166,7 @@ def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
         worst_gpu_hours=(counts.tune + _probes(spec)) * cost + kept_gpu_hours(spec, kept),
         max_gpu_hours=spec.budget.max_gpu_hours,
         kept_for_confirm=counts.confirm * cost,
-        kept_for_benchmarks=kept_gpu_hours(spec, Kept(evaluations=kept.evaluations)),
+        kept_for_benchmarks=kept_gpu_hours(spec, ReservedWork(evaluations=kept.evaluations)),
         sure_tune_trials=counts.tune if sure is None else max(0, min(sure, counts.tune)),
     )
 
@@ -211,12 +214,12 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
     """Return how many tune trials are sure to begin, even if every trial and the probe take `max_trial_hours`."""
     kept = kept_for_later(spec, counts)
-    return room(spec, Spent(()), Kept(kept.trials + _probes(spec), kept.evaluations))
+    return room(spec, Spent(()), ReservedWork(kept.trials + _probes(spec), kept.evaluations))
 
 
-def kept_for_later(spec: SweepSpec, counts: StageCounts) -> Kept:
+def kept_for_later(spec: SweepSpec, counts: StageCounts) -> ReservedWork:
     """Return what the tune stage leaves room for."""
-    return Kept(counts.confirm, most_evaluations(spec, *counts))
+    return ReservedWork(counts.confirm, most_evaluations(spec, *counts))
 
 
 def _probes(spec: SweepSpec) -> int:
@@ -238,7 +241,7 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
     if counts.confirm:
         confirm = f"the confirm stage may take {counts.confirm * cost:.3g} ({counts.confirm} trials), "
         remedies = f"fewer confirm seeds, {remedies}"
-    benchmarks = kept_gpu_hours(spec, Kept(evaluations=most_evaluations(spec, *counts)))
+    benchmarks = kept_gpu_hours(spec, ReservedWork(evaluations=most_evaluations(spec, *counts)))
     if benchmarks:
         confirm += f"the benchmarks {benchmarks:.3g}, "
     if _probes(spec):

@@ -31,7 +31,7 @@ from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import LAST_PASSES_S, Projector
 from sweep_service.worker.deleter import Deleter
 from sweep_service.worker.ray_wait import RayWait
-from sweep_service.worker.report_builder import ReportBuilder
+from sweep_service.worker.reports.builder import ReportBuilder
 from sweep_service.worker.sole_worker import sole_worker
 from trainers.process.imports import keep_imports
 from trainers.process.signals import hear_stop_signals

@@ -96,7 +96,7 @@ def report(place: Place) -> "subprocess.Popen[bytes]":
     store = open_store(place.settings.database_url)
     sweep_id = store.request_cancel(submit(store).id).id
     store.close()
-    process = place.start("sweep_service.worker.report_process")
+    process = place.start("sweep_service.worker.reports.process")
     assert process.stdin is not None
     process.stdin.write(f'{{"sweep_id": "{sweep_id}", "interim": false, "patient": false}}\n'.encode() * 100)
     process.stdin.flush()

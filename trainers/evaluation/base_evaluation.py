@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.process.durable import write_whole
 from trainers.process.locks import locked
@@ -18,9 +18,9 @@ _LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify", "sweep-servi
 def base_evaluation(
     cache: Path,
     key: Mapping[str, Any],
-    compute: Callable[[], Evaluation],
+    compute: Callable[[], EvaluationResult],
     while_waiting: Callable[[], None] = lambda: None,
-) -> Evaluation:
+) -> EvaluationResult:
     """Return the stored evaluation of `key`, computing it if no process has done so before.
 
     Processes that need the same one wait for the first; if that one dies, the next computes it. A damaged file counts
@@ -43,10 +43,10 @@ def base_evaluation(
         return evaluation
 
 
-def _read(path: Path, key: str) -> Evaluation | None:
+def _read(path: Path, key: str) -> EvaluationResult | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         problems = ProblemCounts(**content["problems"])
-        return Evaluation(content["metrics"], content["samples"], problems) if content["key"] == key else None
+        return EvaluationResult(content["metrics"], content["samples"], problems) if content["key"] == key else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

@@ -10,7 +10,7 @@ from trainers.evaluation.problem_parts import PART_METRICS, PARTS, part_metric, 
 from trainers.tasks.base import Completion, Judgement, Problem
 
 
-class Evaluation(NamedTuple):
+class EvaluationResult(NamedTuple):
     """Metrics named in `trainers.record.metrics.EVALUATION_METRICS`, a few completions to look at, and the counts."""
 
     metrics: dict[str, float | None]
@@ -22,7 +22,7 @@ Sampler = Callable[[Sequence[Problem]], list[tuple[Completion, Judgement]]]
 """Samples and judges one completion for each problem."""
 
 
-def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationConfig) -> Evaluation:
+def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationConfig) -> EvaluationResult:
     """Sample every problem `config.samples_per_problem` times and sum up the judgements.
 
     A completion on which the judge itself failed is missing from the scores and counted; it is not wrong.
@@ -44,7 +44,7 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
     }
     # the first sample of each problem, then the second of each, and so on
     shown = [p * k + s for s in range(k) for p in range(len(problems))][: config.shown_samples]
-    return Evaluation(
+    return EvaluationResult(
         metrics,
         [
             {"prompt": repeated[i].prompt, "completion": completions[i].text, "reward": judgements[i].reward}

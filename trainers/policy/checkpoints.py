@@ -27,7 +27,7 @@ _STAYS: Final = "evaluation.probe_completions"
 """Part of `evaluation` that may not change: completions are frozen once, when a run begins."""
 
 
-class Kept(NamedTuple):
+class KeptFolders(NamedTuple):
     """Largest number of folders that a run has on the disk."""
 
     checkpoints: int
@@ -36,19 +36,19 @@ class Kept(NamedTuple):
     """Number of folders with nothing but weights (of LoRA: adapters) and tokenizer."""
 
 
-def kept_while_training(config: TrainingConfig) -> Kept:
+def kept_while_training(config: TrainingConfig) -> KeptFolders:
     """Return the most that a training run has, since a folder is removed only once its successor is complete."""
-    return Kept(config.kept_checkpoints + 1, 2 if config.keep_best else 0)
+    return KeptFolders(config.kept_checkpoints + 1, 2 if config.keep_best else 0)
 
 
-def kept_in_the_end(config: TrainingConfig, *, model_only: bool) -> Kept:
+def kept_in_the_end(config: TrainingConfig, *, model_only: bool) -> KeptFolders:
     """Return the numbers of folders that a run leaves after training to its end.
 
     Args:
         model_only: whether its last checkpoint is the model alone, as in a sweep's trials.
     """
     best = int(config.keep_best)
-    return Kept(0, 1 + best) if model_only else Kept(config.kept_checkpoints, best)
+    return KeptFolders(0, 1 + best) if model_only else KeptFolders(config.kept_checkpoints, best)
 
 
 def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:

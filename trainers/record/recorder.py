@@ -4,7 +4,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.process.events import EventWriter
 from trainers.process.progress import bar
 
@@ -45,7 +45,7 @@ class Recorder:
         self._bar.set_postfix_str(", ".join(texts), refresh=False)
         self._bar.update()
 
-    def evaluation(self, step: int, evaluation: Evaluation) -> None:
+    def evaluation(self, step: int, evaluation: EvaluationResult) -> None:
         """Record an evaluation, what it counted problem by problem, and the completions it shows.
 
         The problems' names come once before the first evaluation of this process.

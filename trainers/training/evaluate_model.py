@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import TrainerCallback
 
 from trainers.config import TrainingConfig, TransformersEngine
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.policy.load_policy import load_tokenizer
 from trainers.policy.model_folder import model_digest
 from trainers.tasks import Task, make_task
@@ -15,7 +15,7 @@ from trainers.tasks.word_problems import WordProblems
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 
 
-def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> Evaluation:
+def evaluate_model(config: TrainingConfig, folder: Path, cache: Path) -> EvaluationResult:
     """Sample and judge the validation problems of `config` with the model in a folder.
 
     The sampling is seeded as in the run's last evaluation, so the same weights give the same numbers on a CPU with as

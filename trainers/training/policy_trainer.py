@@ -36,11 +36,11 @@ from trainers.rollouts import logprob_check
 from trainers.rollouts import rollout as rollouts
 from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
-from trainers.training.critic import Critic
 from trainers.training.inert_betas import InertBetas
 from trainers.training.reference_model import reference_model
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 from trainers.training.schedule import Schedule
+from trainers.training.value_head import Critic
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
 

@@ -23,7 +23,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
 from trainers.evaluation.base_evaluation import base_evaluation
-from trainers.evaluation.evaluate import Evaluation, evaluate
+from trainers.evaluation.evaluate import EvaluationResult, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest
@@ -302,12 +302,12 @@ class SamplingTrainer(GRPOTrainer):
 
     # evaluation and frozen completions
 
-    def evaluation_after(self, step: int) -> Evaluation:
+    def evaluation_after(self, step: int) -> EvaluationResult:
         """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
         seed = self._config.seed
         return self._initial_evaluation() if step == 0 else self._evaluation(derived_seed(seed, "evaluation", step))
 
-    def _initial_evaluation(self) -> Evaluation:
+    def _initial_evaluation(self) -> EvaluationResult:
         """Evaluate the initial model once for all runs that start from it."""
         digest, recipe = model_digest(self._folders.model), self._task.recipe
         key = initial_evaluation_key(self._config, digest, recipe, self._processes)
@@ -323,7 +323,7 @@ class SamplingTrainer(GRPOTrainer):
     def _tell_waiting(self) -> None:
         """Tell whoever watches that this run waits while another one evaluates their common initial model."""
 
-    def _evaluation(self, seed: int) -> Evaluation:
+    def _evaluation(self, seed: int) -> EvaluationResult:
         with own_random_state(derived_seed(seed, "process", self._rank)):
             return evaluate(partial(self._judged, seed=seed), self._task.validation, self._config.evaluation)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainers.config import TinyPolicy, TrainingConfig
 from trainers.config.package_settings import extensible_names
-from trainers.config.sharing import sharing_refusals
+from trainers.config.several_processes import sharing_refusals
 from trainers.errors import ConfigError, DivergedError, StoppedError
 from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
 from trainers.policy.load_policy import load_tokenizer, pretrained_folder

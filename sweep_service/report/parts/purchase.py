@@ -13,7 +13,7 @@ from sweep_service.report.parts.collapse import MOST_RUNS, percent, runs_to_excl
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
-from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
 from sweep_service.sweep.records import Role, Sweep
 
 _TOP_K: Final = 2
@@ -127,13 +127,13 @@ def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> 
     return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
 
 
-def _between(arms: Sequence[Arm]) -> list[ProblemError]:
+def _between(arms: Sequence[Arm]) -> list[ProblemVariance]:
     """Return the problems' part of the difference of every two configs, where their right samples were counted."""
     pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
     return [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
 
 
-def _with_problems(seen: ResultsSoFar, parts: Sequence[ProblemError]) -> ResultsSoFar:
+def _with_problems(seen: ResultsSoFar, parts: Sequence[ProblemVariance]) -> ResultsSoFar:
     """Add what other problems would change: the largest of several estimates.
 
     A promise is made where an estimate is small, which it may be by chance. The tune stage has other seeds, and mostly

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, detectable_effect, student_critical
-from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemError, problem_error
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance, problem_error
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
@@ -240,11 +240,11 @@ class Pairs:
         pooled = float(np.minimum(spreads, math.exp(_CAP / df) * np.median(spreads)).mean())
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
-    def problems(self, config_id: str, other_id: str) -> ProblemError | None:
+    def problems(self, config_id: str, other_id: str) -> ProblemVariance | None:
         """Estimate the problems' part of the error of two configs' difference; None where they were not counted."""
         return self._problems(self._row[config_id], self._row[other_id])
 
-    def _problems(self, one: int, other: int) -> ProblemError | None:
+    def _problems(self, one: int, other: int) -> ProblemVariance | None:
         """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
         shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])
         deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[shared_S]

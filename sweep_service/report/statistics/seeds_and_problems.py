@@ -61,7 +61,7 @@ class ErrorParts:
 
 
 @dataclass(frozen=True)
-class ProblemError:
+class ProblemVariance:
     """The part of a difference's error that other problems of the same kind would change."""
 
     variance: float
@@ -155,7 +155,7 @@ def paired_difference(
     )
 
 
-def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemError | None:
+def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemVariance | None:
     """Estimate the part of the problems from differences without missing values.
 
     The variance of problems' means over seeds also contains the rest of the model. What the rest adds is subtracted,
@@ -178,7 +178,7 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
         rest += share**2 * float((left_SP**2).sum()) / ((seeds - 1) * (problems - 1) * seeds * problems)
     num_problems = sum(deltas.shape[1] for deltas in deltas_BSP)
     df = int(total**2 / squares + 1e-9) if squares else num_problems - len(deltas_BSP)
-    return ProblemError(max(total - rest, 0.0), df, num_problems, rest)
+    return ProblemVariance(max(total - rest, 0.0), df, num_problems, rest)
 
 
 def _deltas(one_SP: Floats, other_SP: Floats) -> Floats:

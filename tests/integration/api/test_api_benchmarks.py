@@ -16,7 +16,7 @@ from sweep_service.store import Fence
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Evaluation, SweepState
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, claim, finish, play
 from tests.integration.api.test_api_paging import walk

@@ -11,7 +11,7 @@ from sweep_service.client import Client
 from sweep_service.errors import Conflict, NotFound, SweepDeleted
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.processes.disk_use import DiskUse
-from sweep_service.service import steering
+from sweep_service.service import verb_rules
 from sweep_service.worker.deleter import Deleter
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import REPORT, SPEC, finish, play
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_looked_at_takes_nobody_knows_how_much(
     def locked(folder: Path) -> DiskUse:
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr(steering, "disk_use", locked)
+    monkeypatch.setattr(verb_rules, "disk_use", locked)
     frees = served.get(f"/sweeps/{sweep_id}/deletion")["frees"]
     assert (frees["bytes"], frees["files"], frees["rows"] > 30) == (None, None, True)
 

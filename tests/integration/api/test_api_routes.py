@@ -16,7 +16,7 @@ from sweep_service.runner.stages import next_records
 from sweep_service.settings import Settings
 from sweep_service.store.database import open_engine
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served
 from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play

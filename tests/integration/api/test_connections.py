@@ -54,7 +54,7 @@ def test_a_request_comes_in_time_or_not_at_all(
 ) -> None:
     monkeypatch.setattr(connections, "REQUEST_S", 0.3)
     uvicorns_own = property(lambda _: 2 * PATIENT_S, lambda *_: None)  # between two requests
-    monkeypatch.setattr(connections.Connection, "timeout_keep_alive", uvicorns_own, raising=False)
+    monkeypatch.setattr(connections.TimedConnection, "timeout_keep_alive", uvicorns_own, raising=False)
     assert ended(begin(served, opened, sent))
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from sweep_service.settings import Settings
 from sweep_service.sweep.records import SweepState
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import play
 from tests.integration.trainers.tiny_models import save_tiny_model

@@ -18,7 +18,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Sweep, SweepState, TrialState
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests.sweep_stack import program_below, runner, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 

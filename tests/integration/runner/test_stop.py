@@ -12,7 +12,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import AttemptOutcome, Ending
 from sweep_service.sweep.records import SweepState, TrialState
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until

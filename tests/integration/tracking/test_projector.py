@@ -28,7 +28,7 @@ from sweep_service.tracking.charts_page import TAG
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import EXPERIMENT, Projector
 from sweep_service.tracking.tracker import MetricPoint, TrackerAway, TrackerGone, TrackerRefused
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests import stored_sweeps as sweeps
 from tests.sweep_stack import unused_port
 from tests.waiting import PATIENT_S, wait_until

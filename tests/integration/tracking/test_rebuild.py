@@ -18,7 +18,7 @@ from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import SweepState
 from sweep_service.tracking.mlflow_api import MlflowApi
 from sweep_service.tracking.projector import Projector
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests import stored_sweeps as sweeps
 from tests.integration.tracking.test_projector import carry_all, is_up, mlflow_server, runs
 from tests.sweep_stack import unused_port

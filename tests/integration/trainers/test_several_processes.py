@@ -21,7 +21,7 @@ from sweep_service.runner.trainer_process import Job, Start, Trainer
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.endings import Ending, TrialState
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests.integration.trainers.trainer_runs import SMALL, run_so_far
 from tests.sweep_stack import SMALL_TRAINING, alive, program_below, ray_head, runner, small_sweep, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until

@@ -20,7 +20,7 @@ from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.sampler import ModelSampler
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import OffPolicyError
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.losses import TokenBatch, next_weight
 from trainers.losses.terms import next_coefficient
 from trainers.policy.checkpoints import read_state
@@ -386,7 +386,7 @@ def test_a_resumed_run_goes_on_with_the_sums_of_the_betas_warning(cache: Path, t
 class LevelTrainer(PolicyTrainer):
     """All its evaluations have the same score."""
 
-    def evaluation_after(self, step: int) -> Evaluation:
+    def evaluation_after(self, step: int) -> EvaluationResult:
         evaluation = super().evaluation_after(step)
         return evaluation._replace(metrics={**evaluation.metrics, "eval/avg_at_k": 0.5})
 

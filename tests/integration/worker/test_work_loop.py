@@ -376,7 +376,7 @@ def test_a_new_sweep_is_claimed_within_seconds_whatever_else_there_is_to_do(tmp_
     command = [sys.executable, "-m", "sweep_service", "worker"]
     process = start_child(command, {**os.environ, **settings.environment()}, tmp_path / "worker.log")
     try:
-        one_of(settings.home, "sweep_service.worker.report_process")
+        one_of(settings.home, "sweep_service.worker.reports.process")
         unwanted = [store.request_cancel(submit(store).id).id for _ in range(cancelled)]
         asked = time.time()
         new = submit(store)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweep_service.report.compare import Results, compare_sweeps
+from sweep_service.report.compare import SweepResults, compare_sweeps
 from sweep_service.sweep.records import Config, Role, SweepState
 from sweep_service.sweep.spec import SweepSpec
 from tests.stored_sweeps import make_sweep
@@ -14,12 +14,12 @@ from tests.stored_sweeps import make_sweep
 Values = dict[str, dict[int, float]]
 
 
-def results(name: str, values: Values, spec: dict[str, Any] | None = None, **changes: Any) -> Results:
+def results(name: str, values: Values, spec: dict[str, Any] | None = None, **changes: Any) -> SweepResults:
     parsed = SweepSpec.model_validate({"name": name, "space": {"loss.beta1": [0.0, 1.0]}} | (spec or {}))
     sweep = make_sweep(parsed, **{"id": f"swp_{name}", "state": SweepState.SUCCEEDED} | changes)
     of_all: dict[str, Any] = {"sweep_id": sweep.id, "roles": (Role.SPACE,), "training": {}}
     configs = [Config(id=id_, number=n, params={"loss.beta1": n}, **of_all) for n, id_ in enumerate(values)]
-    return Results(sweep, configs, values)
+    return SweepResults(sweep, configs, values)
 
 
 def seeds(*values: float, first: int = 0) -> dict[int, float]:

@@ -16,7 +16,7 @@ from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, SweepState
 from sweep_service.sweep.spec import SweepSpec
-from sweep_service.worker.reports import build_report, gather
+from sweep_service.worker.reports.contents import build_report, gather
 from tests.stored_sweeps import claimed, finish, make_sweep, one_attempt, run_trial, start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.budget import GpuHours, Kept, Spent, WorkTime, gpu_hours, left_s, room
+from sweep_service.sweep.budget import GpuHours, ReservedWork, Spent, WorkTime, gpu_hours, left_s, room
 from sweep_service.sweep.plan import make_plan, stage_counts
 from sweep_service.sweep.records import TrialState
 from sweep_service.sweep.spec import SweepSpec
@@ -55,13 +55,13 @@ def test_what_a_trial_may_still_take_is_its_limit_less_all_its_attempts() -> Non
 
 def test_room_is_what_fits_beside_what_has_begun_and_what_is_kept() -> None:
     spec = limited(max_gpu_hours=20, max_trial_hours=1)
-    assert room(spec, Spent(()), Kept(0)) == 10
-    assert room(spec, Spent(()), Kept(7)) == 3
-    assert room(spec, begun((TrialState.RUNNING, 0.1), (TrialState.PENDING, 0.9)), Kept(7)) == 1
-    assert room(spec, begun((TrialState.FAILED, 0.1), (TrialState.SUCCEEDED, 0.4)), Kept(0)) == 9
-    assert room(spec, begun((TrialState.FAILED, 0.1), (TrialState.SUCCEEDED, 0.9)), Kept(0)) == 9
-    assert room(spec, Spent((), probe_gpu_hours=0.5), Kept(0)) == 9
-    assert room(limited(max_trial_hours=1), Spent(()), Kept(99)) is None
+    assert room(spec, Spent(()), ReservedWork(0)) == 10
+    assert room(spec, Spent(()), ReservedWork(7)) == 3
+    assert room(spec, begun((TrialState.RUNNING, 0.1), (TrialState.PENDING, 0.9)), ReservedWork(7)) == 1
+    assert room(spec, begun((TrialState.FAILED, 0.1), (TrialState.SUCCEEDED, 0.4)), ReservedWork(0)) == 9
+    assert room(spec, begun((TrialState.FAILED, 0.1), (TrialState.SUCCEEDED, 0.9)), ReservedWork(0)) == 9
+    assert room(spec, Spent((), probe_gpu_hours=0.5), ReservedWork(0)) == 9
+    assert room(limited(max_trial_hours=1), Spent(()), ReservedWork(99)) is None
 
 
 def test_evaluations_fit_and_are_kept_with_gpus_of_their_own() -> None:
@@ -69,20 +69,22 @@ def test_evaluations_fit_and_are_kept_with_gpus_of_their_own() -> None:
     budget = {"max_gpu_hours": 20, "max_trial_hours": 1}
     spec = SweepSpec.model_validate(RAW | {"benchmarks": benchmarks, "budget": budget})
     spent = Spent([WorkTime(TrialState.SUCCEEDED, HOUR), WorkTime(TrialState.RUNNING, 0.0, measures=True)])
-    kept = Kept(trials=3, evaluations=5)  # 6 and 5 GPU-hours, beside the 2 of the trial and the 1 of the evaluation
+    kept = ReservedWork(
+        trials=3, evaluations=5
+    )  # 6 and 5 GPU-hours, beside the 2 of the trial and the 1 of the evaluation
     assert (room(spec, spent, kept), room(spec, spent, kept, measures=True)) == (3, 6)
 
 
 def test_seconds_in_which_trials_are_stopped_cost_no_other_trial_its_place() -> None:
     spec = limited(max_gpu_hours=20, max_trial_hours=1)
     stopped = begun(*[(TrialState.FAILED, 1.001)] * 9)
-    assert room(spec, stopped, Kept(0)) == 1
+    assert room(spec, stopped, ReservedWork(0)) == 1
     assert gpu_hours(spec, stopped).used == pytest.approx(18.018)
 
 
 def test_tenths_of_hours_add_up() -> None:
     spec = limited(0.1, max_gpu_hours=0.3, max_trial_hours=0.1)
-    assert room(spec, begun(*[(TrialState.SUCCEEDED, 0.1)] * 27), Kept(0)) == 3
+    assert room(spec, begun(*[(TrialState.SUCCEEDED, 0.1)] * 27), ReservedWork(0)) == 3
 
 
 def test_gpu_hours_need_a_limit_for_one_trial_that_lets_all_begin() -> None:

@@ -20,7 +20,7 @@ from sweep_service.sweep.endings import (
 )
 from sweep_service.sweep.records import DesiredState, SweepState
 from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning, trial_meaning
-from sweep_service.worker.report_builder import LONGEST_S
+from sweep_service.worker.reports.builder import LONGEST_S
 from sweep_service.worker.work_loop import PATIENCE_S
 
 DOCS = Path(__file__).parents[4] / "docs"

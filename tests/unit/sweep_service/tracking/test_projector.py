@@ -14,7 +14,7 @@ from sweep_service.sweep.records import SweepState
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.projector import EXPERIMENT, Projector
 from sweep_service.tracking.tracker import MetricPoint, RunStatus, TrackerAway, TrackerRefused
-from sweep_service.worker.reports import build_report
+from sweep_service.worker.reports.contents import build_report
 from tests import stored_sweeps as sweeps
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tests.unit.trainers.training.bare_trainers import config
 from trainers.config import TransformersEngine, VLLMEngine
-from trainers.config.sharing import sharing_refusals
+from trainers.config.several_processes import sharing_refusals
 from trainers.errors import ConfigError
 from trainers.rollouts.vllm_engine import engine_problems, refuse_missing
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.waiting import PATIENT_S
 from trainers.evaluation.base_evaluation import base_evaluation
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.evaluation.problem_counts import ProblemCounts
 
-EVALUATION = Evaluation(
+EVALUATION = EvaluationResult(
     {"eval/avg_at_k": 0.1 + 0.2, "eval/pass_at_k": None},
     [{"prompt": "6=", "reward": None}],
     ProblemCounts(["a", "b"], [2, 1], [1, 0]),
@@ -25,7 +25,7 @@ class Counted:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self) -> Evaluation:
+    def __call__(self) -> EvaluationResult:
         self.calls += 1
         return EVALUATION
 
@@ -50,7 +50,7 @@ def test_a_damaged_file_is_computed_again_and_repaired(tmp_path: Path, damage: s
 
 
 def test_a_failed_computation_leaves_nothing_behind_and_the_next_one_succeeds(tmp_path: Path) -> None:
-    def fail() -> Evaluation:
+    def fail() -> EvaluationResult:
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -62,7 +62,7 @@ def test_a_failed_computation_leaves_nothing_behind_and_the_next_one_succeeds(tm
 def test_those_who_need_the_same_evaluation_wait_for_the_first(tmp_path: Path) -> None:
     computing, waiting, results = threading.Event(), threading.Event(), []
 
-    def compute() -> Evaluation:
+    def compute() -> EvaluationResult:
         computing.set()
         assert waiting.wait(PATIENT_S)
         return EVALUATION

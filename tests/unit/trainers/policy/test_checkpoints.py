@@ -6,7 +6,7 @@ import pytest
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError
 from trainers.policy.checkpoints import (
-    Kept,
+    KeptFolders,
     carry_best,
     find_best,
     kept_in_the_end,
@@ -191,8 +191,8 @@ def test_a_folder_of_no_run_has_no_configuration(tmp_path: Path) -> None:
 
 def test_how_many_folders_a_run_has_follows_from_its_settings() -> None:
     plain, best = TrainingConfig(kept_checkpoints=3), TrainingConfig(keep_best=True)
-    assert kept_while_training(plain) == Kept(checkpoints=4, models=0)
-    assert kept_while_training(best) == Kept(checkpoints=3, models=2)
-    assert kept_in_the_end(plain, model_only=False) == Kept(checkpoints=3, models=0)
-    assert kept_in_the_end(best, model_only=False) == Kept(checkpoints=2, models=1)
-    assert kept_in_the_end(best, model_only=True) == Kept(checkpoints=0, models=2)
+    assert kept_while_training(plain) == KeptFolders(checkpoints=4, models=0)
+    assert kept_while_training(best) == KeptFolders(checkpoints=3, models=2)
+    assert kept_in_the_end(plain, model_only=False) == KeptFolders(checkpoints=3, models=0)
+    assert kept_in_the_end(best, model_only=False) == KeptFolders(checkpoints=2, models=1)
+    assert kept_in_the_end(best, model_only=True) == KeptFolders(checkpoints=0, models=2)

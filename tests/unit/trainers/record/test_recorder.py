@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.process.events import EventWriter, NoEvents, read_events
 from trainers.record import recorder as recorder_module
@@ -42,7 +42,7 @@ def test_the_summary_averages_the_last_three_evaluations(tmp_path: Path) -> None
     with EventWriter(tmp_path / "events.jsonl") as events:
         recorder = Recorder(events, total_steps=8, first_step=0, state={})
         for step, value in enumerate((0.9, 0.1, None, 0.2, 0.6)):
-            recorder.evaluation(step, Evaluation({"eval/avg_at_k": value}, [], COUNTS))
+            recorder.evaluation(step, EvaluationResult({"eval/avg_at_k": value}, [], COUNTS))
         recorder.finished("SUCCEEDED", 8)
     (finished,) = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] == "finished"]
     assert finished["summary"]["eval/avg_at_k"] == 0.6
@@ -55,7 +55,7 @@ def test_the_problems_are_named_once_by_each_process_and_counted_at_every_evalua
         with EventWriter(tmp_path / "events.jsonl") as events:
             recorder = Recorder(events, total_steps=8, first_step=0, state={})
             for step, counted in enumerate(counts):
-                recorder.evaluation(step, Evaluation({"eval/avg_at_k": 0.5}, [], counted))
+                recorder.evaluation(step, EvaluationResult({"eval/avg_at_k": 0.5}, [], counted))
     events = [event for event in read_events(tmp_path / "events.jsonl") if event["type"] != "samples"]
     assert [event["type"] for event in events] == ["problems", "evaluation", "evaluation", "problems", "evaluation"]
     assert (events[0]["digest"], events[0]["names"]) == (COUNTS.digest, ["a", "b"])

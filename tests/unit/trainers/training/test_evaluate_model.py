@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.trainers.training.bare_trainers import config
 from trainers.config import TrainingConfig
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.training import evaluate_model as module
 from trainers.training.evaluate_model import evaluate_model
 from trainers.training.sampling_trainer import Folders
 
-SCORE = Evaluation({"eval/avg_at_k": 0.5}, [], ProblemCounts([], [], []))
+SCORE = EvaluationResult({"eval/avg_at_k": 0.5}, [], ProblemCounts([], [], []))
 
 
 class Told:
@@ -31,7 +31,7 @@ class Told:
     def _prepare(self, model: str, *, evaluation_mode: bool) -> None:
         self.told.append(f"prepare {model}, {evaluation_mode}")
 
-    def evaluation_after(self, step: int) -> Evaluation:
+    def evaluation_after(self, step: int) -> EvaluationResult:
         self.told.append(f"evaluate as after {step}")
         return SCORE
 

@@ -13,7 +13,7 @@ import torch
 from tests.unit.trainers.training.bare_trainers import bare, config
 from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.errors import CheckpointError, DivergedError
-from trainers.evaluation.evaluate import Evaluation
+from trainers.evaluation.evaluate import EvaluationResult
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.policy.checkpoints import read_state, write_state
 from trainers.process.events import NoEvents
@@ -205,7 +205,7 @@ def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint(tmp_path: Pat
     first._frozen.restore({"entropy": 1.5})
     first._inert.restore({"clipped": 1.0, "all": 2.0, "dead": 3.0})
     first._recorder.step(1, {"tokens/step": 7.0, "reward/mean": None, "entropy": None})
-    first._recorder.evaluation(4, Evaluation({"eval/avg_at_k": 0.125}, [], ProblemCounts([], [], [])))
+    first._recorder.evaluation(4, EvaluationResult({"eval/avg_at_k": 0.125}, [], ProblemCounts([], [], [])))
     before = counters(first)
     assert [name for name, value in before.items() if new[name] == value] == []
     write_state(tmp_path, config(), first._state())

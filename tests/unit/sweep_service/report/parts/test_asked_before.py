@@ -14,7 +14,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import confirm_records
 from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, new_id
 from sweep_service.sweep.spec import SweepSpec
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import asked_before

@@ -14,7 +14,7 @@ from sweep_service.sweep.records import (
     ValidatedSweep,
 )
 from sweep_service.sweep.spec import SweepSpec
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 

@@ -15,7 +15,7 @@ from sweep_service.report.model import BestConfig
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.records import Checkpoint, Stage
-from sweep_service.worker.reports import gather
+from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from trainers.command_line import load_config

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.trainers.training.bare_trainers import config
-from trainers.config.sharing import sharing_refusals
+from trainers.config.several_processes import sharing_refusals
 
 SIZES: dict[str, Any] = {
     "rollout__prompts_per_rollout": 16,

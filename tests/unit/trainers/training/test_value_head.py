@@ -15,7 +15,7 @@ from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.losses import CriticParams, gae
 from trainers.record.critic_stats import NO_CRITIC, critic_stats
 from trainers.record.metrics import STEP_SECTIONS
-from trainers.training.critic import Critic
+from trainers.training.value_head import Critic
 
 
 class Layers(torch.nn.Module):

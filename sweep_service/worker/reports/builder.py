@@ -15,7 +15,7 @@ from sweep_service.runner.lease import LEASE_S, RENEW_EVERY_S
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
-from sweep_service.worker.report_child import ReportChild
+from sweep_service.worker.reports.child import ReportChild
 
 LONGEST_S: Final = 600.0
 """Seconds after which building a report is given up."""
@@ -63,12 +63,12 @@ class ReportBuilder:
     turns.
 
     Args:
-        command: what builds reports, as `report_process` does.
+        command: what builds reports, as `process` in this folder does.
     """
 
     store: Store
     settings: Settings
-    command: Sequence[str] = (sys.executable, "-m", "sweep_service.worker.report_process")
+    command: Sequence[str] = (sys.executable, "-m", "sweep_service.worker.reports.process")
     _child: ReportChild | None = None
     _leaving: list[ReportChild] = field(default_factory=list[ReportChild])
     """Children that have been told to end."""

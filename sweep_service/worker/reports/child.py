@@ -14,7 +14,7 @@ class ReportChild:
     """A child that builds one report after another, each when it is asked.
 
     Args:
-        command: what to run; `sweep_service.worker.report_process`.
+        command: what to run; `sweep_service.worker.reports.process`.
         environment: its variables.
     Raises: OSError, if it cannot be started.
     """

@@ -19,12 +19,13 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, tables
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.records import Sweep, SweepState
-from sweep_service.worker import report_builder
-from sweep_service.worker.report_builder import ReportBuilder
-from sweep_service.worker.report_child import ReportChild
+from sweep_service.worker.reports.builder import ReportBuilder
+from sweep_service.worker.reports.child import ReportChild
 from tests.stored_sweeps import run_trial, start, submit
 from tests.sweep_stack import one_of, processes_of
 from tests.waiting import wait_until
+
+BUILDER = ReportBuilder.__module__
 
 Begin = Callable[..., ReportBuilder]
 TROUBLES = {
@@ -95,7 +96,7 @@ def asked(settings: Settings) -> set[str]:
 def test_a_report_that_cannot_be_built_is_noted_and_the_next_one_is_built(
     settings: Settings, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(report_builder, "LONGEST_S", 1.0)
+    monkeypatch.setattr(f"{BUILDER}.LONGEST_S", 1.0)
     code, noted = TROUBLES[trouble]
     ended = [submit(store) for _ in range(2)]
     for sweep in ended:
@@ -177,7 +178,7 @@ def test_a_sweep_whose_added_benchmarks_were_cancelled_ends_as_before(store: Sto
 def test_a_database_that_is_away_while_the_report_is_built_costs_no_sweep(
     settings: Settings, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "TROUBLE_PAUSE_S", 0.2)
+    monkeypatch.setattr(f"{BUILDER}.TROUBLE_PAUSE_S", 0.2)
     sweep, _ = finalizing(store)
     builder = begin("time.sleep(0.1); print(json.dumps({'away': 'gone'}), flush=True); continue")
     work(builder, lambda: builder._paused_until > 0)
@@ -200,7 +201,7 @@ def test_a_process_without_a_database_says_so(tmp_path: Path) -> None:
 def test_a_process_that_cannot_be_started_costs_no_sweep(
     store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "TROUBLE_PAUSE_S", 0.2)
+    monkeypatch.setattr(f"{BUILDER}.TROUBLE_PAUSE_S", 0.2)
     sweep, _ = finalizing(store)
     builder = begin("")
     working, builder.command = builder.command, ("/does/not/exist",)
@@ -213,8 +214,8 @@ def test_a_process_that_cannot_be_started_costs_no_sweep(
 def test_the_lease_is_renewed_while_a_final_report_is_built(
     store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "LEASE_S", 1.0)
-    monkeypatch.setattr(report_builder, "RENEW_EVERY_S", 0.2)
+    monkeypatch.setattr(f"{BUILDER}.LEASE_S", 1.0)
+    monkeypatch.setattr(f"{BUILDER}.RENEW_EVERY_S", 0.2)
     sweep, _ = finalizing(store)
     builder, end = begin("time.sleep(600)"), time.monotonic() + 3
     work(builder, lambda: time.monotonic() > end)
@@ -228,8 +229,8 @@ def test_the_lease_is_renewed_while_a_final_report_is_built(
 def test_a_builder_whose_sweep_was_taken_over_drops_its_report(
     store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "LEASE_S", 0.0)
-    monkeypatch.setattr(report_builder, "RENEW_EVERY_S", 0.2)
+    monkeypatch.setattr(f"{BUILDER}.LEASE_S", 0.0)
+    monkeypatch.setattr(f"{BUILDER}.RENEW_EVERY_S", 0.2)
     sweep, _ = finalizing(store)
     builder = begin("time.sleep(600)")
     builder.go_on()
@@ -241,7 +242,7 @@ def test_a_builder_whose_sweep_was_taken_over_drops_its_report(
 def test_a_final_report_takes_the_place_of_one_that_takes_long(
     settings: Settings, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "FINAL_WAITS_S", 0.5)
+    monkeypatch.setattr(f"{BUILDER}.FINAL_WAITS_S", 0.5)
     running, _ = start(store)
     store.want_report(running.id)
     builder = begin("while request['interim'] and not pathlib.Path(sys.prefix, 'never').exists(): time.sleep(0.1)")
@@ -255,7 +256,7 @@ def test_a_final_report_takes_the_place_of_one_that_takes_long(
 def test_a_final_report_that_was_to_be_next_is_free_once_the_builder_stops(
     store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "FINAL_WAITS_S", 0.0)
+    monkeypatch.setattr(f"{BUILDER}.FINAL_WAITS_S", 0.0)
     running, _ = start(store)
     store.want_report(running.id)
     builder = begin("time.sleep(3600)")
@@ -289,8 +290,8 @@ def test_late_and_interim_reports_take_turns(store: Store, begin: Begin) -> None
 def test_one_process_builds_several_reports_and_ends_when_none_is_wanted(
     store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_builder, "MOST", 2)
-    monkeypatch.setattr(report_builder, "IDLE_S", 0.5)
+    monkeypatch.setattr(f"{BUILDER}.MOST", 2)
+    monkeypatch.setattr(f"{BUILDER}.IDLE_S", 0.5)
     for sweep in [submit(store) for _ in range(3)]:
         store.request_cancel(sweep.id)
     builder = begin("print(json.dumps({'failure': str(os.getpid())}), flush=True); continue")
@@ -319,7 +320,7 @@ def test_a_report_that_is_being_built_ends_with_its_worker_and_the_next_one_buil
     environment = {**os.environ, **settings.environment()}
     command = [sys.executable, "-m", "sweep_service", "worker"]
     worker = start_child(command, environment, tmp_path / "worker.log")
-    one_of(settings.home, "sweep_service.worker.report_process")
+    one_of(settings.home, "sweep_service.worker.reports.process")
     worker.kill()
     worker.wait()
     assert worker.stdin is not None

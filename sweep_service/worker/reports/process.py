@@ -1,4 +1,4 @@
-"""Builds one report after another. `python -m sweep_service.worker.report_process`: started by the worker.
+"""Builds one report after another. `python -m sweep_service.worker.reports.process`: started by the worker.
 
     in    {"sweep_id": "swp_…", "interim": false, "patient": false}
     out   {"kept": true}, {"failure": "KeyError: 'loss'"}, or {"away": "why the database did not answer"}
@@ -64,7 +64,7 @@ def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str,
         store = open_store(settings.database_url)
         with without_collections():
             from sweep_service.report.render.html import page_script  # brings plotly, scipy and matplotlib: seconds
-            from sweep_service.worker.reports import build_report
+            from sweep_service.worker.reports.contents import build_report
 
         put = store.put_interim_report if interim else store.put_report
         put(sweep_id, *build_report(store, sweep_id, settings), page_script())

@@ -23,7 +23,7 @@ from sweep_service.store import Store
 from sweep_service.sweep.evaluations import initial_model
 from sweep_service.sweep.extension import looks
 from sweep_service.sweep.records import Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
-from sweep_service.worker.question_ledger import asked_before
+from sweep_service.worker.reports.earlier_questions import asked_before
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks.dataset_rows import dataset_file

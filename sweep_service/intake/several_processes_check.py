@@ -3,7 +3,7 @@
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig, VLLMEngine
-from trainers.config.sharing import sharing_refusals
+from trainers.config.several_processes import sharing_refusals
 
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:

@@ -16,7 +16,7 @@ from sweep_service.sweep.objective import leader
 from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState, Work
 
 
-class Steering(ServicePart):
+class VerbRules(ServicePart):
     """Each request may be repeated: asking again for the same is no change."""
 
     def cancel(self, sweep_id: str, by: str | None = None) -> Sweep:
