@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
-from sweep_service.sweep.added_benchmarks import REFUSED, AddedBenchmarks, BenchmarksRequest, models_to_measure
+from sweep_service.sweep.added_benchmarks import BEST, EVERY, REFUSED, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
 from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.sweep.spec import Benchmarks
@@ -41,7 +41,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
     if measured.sweep.spec.trainer is not None:
         raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
-    trials, errors = models_to_measure(request.of, measured.configs, measured.trials, measured.best)
+    trials, errors = _models_to_measure(request.of, measured.configs, measured.trials, measured.best)
     if not errors and not trials:
         errors = [
             SpecError("/of", f"no trial of {', '.join(request.of)} has SUCCEEDED, so there is no model to measure")
@@ -102,3 +102,40 @@ def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path)
                 f"{name} has {shared} problems of the data that these models were trained or validated on, because the "
                 "spec did not name it; a score would measure memory. Name it under benchmarks in a new sweep",
             )
+
+
+def _models_to_measure(
+    of: Sequence[str], configs: Sequence[Config], trials: Sequence[Trial], best: str | None
+) -> tuple[list[Trial], list[SpecError]]:
+    """Return the trials whose last models are meant, and what names none.
+
+    Args:
+        of: words and ids of configs. A config stands for its confirm trials; one that has none, for its tune trials.
+        configs, trials: all of the sweep.
+        best: id of the best config; None if there is none.
+    """
+    meant, errors = dict[str, None](), list[SpecError]()
+    for word in of:
+        found = _named(word, configs, best)
+        if word == BEST and best is None:
+            errors.append(SpecError("/of", "no config of this sweep has a result, so none is best; name other configs"))
+        elif not found:
+            words = [BEST, *dict.fromkeys(role.value for config in configs for role in config.roles), EVERY]
+            errors.append(
+                SpecError("/of", f"{word} is no config of this sweep; name {', '.join(words)}, or a config's id")
+            )
+        meant |= dict.fromkeys(found)
+    return [trial for config_id in meant for trial in _last_models(config_id, trials)], errors
+
+
+def _named(word: str, configs: Sequence[Config], best: str | None) -> list[str]:
+    if word == BEST:
+        return [] if best is None else [best]
+    return [config.id for config in configs if word in (EVERY, config.id, *config.roles)]
+
+
+def _last_models(config_id: str, trials: Sequence[Trial]) -> Iterator[Trial]:
+    """Yield a config's trials with a last model, of the confirm stage where it has any."""
+    own = [trial for trial in trials if trial.config_id == config_id]
+    confirmed = [trial for trial in own if trial.stage == "confirm"]
+    yield from (trial for trial in confirmed or own if trial.state == "SUCCEEDED")
