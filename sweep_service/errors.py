@@ -91,7 +91,7 @@ class InvalidSpec(ServiceError):
 
     @property
     def summary(self) -> str:
-        """What cannot be done, and for how many reasons."""
+        """The refused request, and the number of reasons."""
         return f"{self.what}, for {'one reason' if len(self.errors) == 1 else f'{len(self.errors)} reasons'}"
 
 

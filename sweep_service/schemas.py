@@ -90,14 +90,14 @@ class SweepSummary(Timed, View):
     deletion: DeletionState | None = None
     """ASKED while a worker deletes or archives the sweep; ARCHIVED if its curves and files are gone."""
     only_probes: bool
-    """Whether the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
+    """True if the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
     trials: dict[TrialState, int]
     """Number of trials in each state; states without trials are left out."""
     mlflow_url: str | None
 
 
 class Freed(View):
-    """What a deletion frees, or has yet to free."""
+    """Disk, rows and runs that a deletion frees, or has yet to free."""
 
     bytes: int | None
     """Bytes on disk below the sweep's folder; null if the API's machine does not see the storage."""
@@ -118,15 +118,15 @@ class DeletionView(Timed, View):
     state: DeletionState | None
     """Null: nobody has asked for it. ASKED: a worker carries it out."""
     keep_report: bool = False
-    """Whether the sweep is archived: its spec, its trials and its report stay."""
+    """True if the sweep is archived: its spec, its trials and its report stay."""
     asked_at: float | None = None
     asked_at_utc: MaybeTimeText = None
     by: str | None = None
     """Fingerprint of the token with which it was asked for."""
     message: str | None = None
-    """What hinders it at present."""
+    """The present hindrance."""
     mlflow_pending: bool = False
-    """Whether MLflow, which was away, may still show runs; they go as soon as it answers."""
+    """True if MLflow, which was away, may still show runs; they go as soon as it answers."""
     blocked: str | None = None
     """Why the sweep cannot be deleted now, and what to do."""
     frees: Freed | None = None
@@ -147,11 +147,11 @@ class VerdictView(Timed, View):
     high: float | None
     num_seeds: int | None = Field(description="Confirm seeds that the difference is taken over.")
     interim: bool = Field(
-        description="Whether the sweep was still running, so that the final report may say otherwise."
+        description="True if the sweep was still running, so that the final report may say otherwise."
     )
     outdated: bool = Field(
         default=False,
-        description="Whether the report was final and the sweep has gone on since, such as by an extension. A new one "
+        description="True if the report was final and the sweep has gone on since, such as by an extension. A new one "
         "comes at its end.",
     )
     created_at: float = Field(description="When the report was built.")
@@ -161,7 +161,7 @@ class VerdictView(Timed, View):
 class Judged(View):
     """Base of what has a best config, which nobody names without the report's verdict."""
 
-    verdict: VerdictView | None = Field(description="What the sweep's report says; null while there is no report.")
+    verdict: VerdictView | None = Field(description="Verdict of the sweep's report; null while there is no report.")
     no_verdict: str | None = Field(description="Why there is no verdict yet, or never will be; null if there is one.")
 
     @property
@@ -179,7 +179,7 @@ class SweepView(SweepSummary, Judged):
 
     spec: SweepSpec
     added_benchmarks: tuple[AddedBenchmarks, ...] = ()
-    """What was asked for after the sweep had SUCCEEDED, with the trials whose last models are measured."""
+    """Benchmarks added after the sweep had SUCCEEDED, with the trials whose last models are measured."""
     gpu_hours: GpuHours | None
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
 
@@ -251,12 +251,12 @@ class LogPart(View):
     offset: int = Field(description="Number of bytes of the log before this part.")
     next_offset: int = Field(description="The `offset` that asks for the next part.")
     size: int = Field(description="Number of bytes that the log has now.")
-    ended: bool = Field(description="Whether the attempt, or the sweep, has ended, so that the log does not grow.")
-    over: bool = Field(description="Whether the trial, or the sweep, is over, so that no further attempt begins.")
+    ended: bool = Field(description="True if the attempt, or the sweep, has ended, so that the log does not grow.")
+    over: bool = Field(description="True if the trial, or the sweep, is over, so that no further attempt begins.")
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing follows in this log."""
+        """True if nothing follows in this log."""
         return self.ended and self.next_offset >= self.size
 
 
@@ -325,7 +325,7 @@ class Best(Judged):
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it. Of a trainer of one's own what
     its file has, with the stage's first seed."""
     of_program: bool = False
-    """Whether a trainer of one's own takes `training`, as a file of JSON."""
+    """True if a trainer of one's own takes `training`, as a file of JSON."""
 
 
 class ComparedSweep(View):
@@ -354,7 +354,7 @@ class ConfigDifference(View):
 
     sweep_id: str
     paired: bool
-    """Whether the values were paired by seed; otherwise the two means were compared."""
+    """True if the values were paired by seed; otherwise the two means were compared."""
     seeds: int
     """Number of pairs, or the smaller number of seeds."""
     difference: float | None = None
@@ -427,7 +427,7 @@ class StoredReportView(Timed, View):
 class ReportsView(View):
     """The final reports of a sweep."""
 
-    building: bool = Field(description="Whether somebody has asked for a new one that is not there yet.")
+    building: bool = Field(description="True if somebody has asked for a new one that is not there yet.")
     failure: str | None = Field(description="Why the last try to build one failed.")
     reports: list[StoredReportView] = Field(description="The one that stands, then superseded ones, newest first.")
 

@@ -46,10 +46,10 @@ class Settings(BaseSettings):
     )
     ray_address: str = Field(default="", description="host:port of the Ray head.")
     ray_temp_dir: Path | None = Field(
-        default=None, description="Where Ray's folder is made; short, for sockets lie in it."
+        default=None, description="Parent of Ray's folder; a short path, because sockets lie in it."
     )
     mlflow_url: str = Field(default="", description="MLflow server; empty: nothing is projected.")
-    mlflow_public_url: str = Field(default="", description="Where people reach MLflow, if not under mlflow_url.")
+    mlflow_public_url: str = Field(default="", description="Address of MLflow for people, if not mlflow_url.")
     mlflow_login: SecretStr = Field(default=SecretStr(""), description="user:password, as given in mlflow_url.")
     mlflow_token_file: Path | None = Field(
         default=None, description="The secret of an MLflow behind our own door, as `sweeps serve` and compose start it."
@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     )
     host: str = "127.0.0.1"
     port: int = 8080
-    url: str = Field(default="", description="Where clients find the API; default: http://host:port.")
+    url: str = Field(default="", description="Address of the API for clients; default: http://host:port.")
     trusted_users: str = Field(
         default="",
         description="Further users of this machine, by name or number, to whose servers secrets are sent: ann,999",
@@ -175,7 +175,7 @@ class Settings(BaseSettings):
 
     @property
     def mlflow_links(self) -> str:
-        """Where links to MLflow lead: to the page of ours that opens its door, or else to MLflow itself."""
+        """Target of links to MLflow: our page that opens its door, or MLflow itself."""
         return f"{self.url}/mlflow" if self.mlflow_url and self.mlflow_token_file else self.mlflow_public_url
 
 

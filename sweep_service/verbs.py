@@ -34,7 +34,7 @@ class Command:
     then: str
     """Advice after it; {sweep} stands for the sweep's id."""
     doing: str
-    """What becomes of the sweep, as in "is being paused"."""
+    """Words for the sweep's change, as in "is being paused"."""
     goal: SweepState | None = None
     """The state that the command can wait for."""
 
@@ -44,7 +44,7 @@ class Verb:
     """One verb. Asking for it again is no change."""
 
     name: str
-    """Of its rule, and of its method of the client."""
+    """Name of its rule, and of its method of the client."""
     path: str
     """Path below /v1, with {sweep_id} or {trial_id}."""
     does: str
@@ -61,7 +61,7 @@ class Verb:
 
     @property
     def text(self) -> str:
-        """What it does, for the API's description and the command's help."""
+        """Its effect, for the API's description and the command's help."""
         return f"{self.does}\n\n{self.details}".rstrip()
 
 

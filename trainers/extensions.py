@@ -31,7 +31,7 @@ class Extensions(NamedTuple):
     group: str
     """Group of the entry points."""
     ours: Mapping[str, str]
-    """Where each of our own is: module:attribute."""
+    """Places of our own: module:attribute."""
 
     def names(self) -> list[str]:
         """List all names on this machine, in order."""

@@ -31,7 +31,7 @@ class TimedConnection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a request, or the rest of one, is awaited."""
+        """True if a request, or the rest of one, is awaited."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete or cycle.more_body
 

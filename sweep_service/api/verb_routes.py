@@ -69,7 +69,7 @@ def stop_trial(
     trial_id: TrialId,
     by: By,
     counts: Annotated[
-        bool, Query(description="Whether the evaluations that it has recorded count; otherwise it has no result.")
+        bool, Query(description="True if its recorded evaluations count; otherwise it has no result.")
     ] = True,
 ) -> SweepView:
     """Stop one trial while its sweep goes on. Asking again is no error; 409 if it has ended otherwise.

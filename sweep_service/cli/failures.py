@@ -1,4 +1,4 @@
-"""What a command prints when it fails, and the code with which it ends."""
+"""Messages and exit codes of failed commands."""
 
 from typing import TYPE_CHECKING
 

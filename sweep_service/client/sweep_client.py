@@ -51,7 +51,7 @@ class ReportSoFar(NamedTuple):
 
     content: bytes
     interim: bool
-    """Whether the sweep is still running, so that every number may change."""
+    """True if the sweep is still running, so that every number may change."""
     age_s: float
     """Seconds since an interim report was built."""
 
@@ -415,7 +415,7 @@ class Client(VerbMethods, LogReading):
 
 
 def _what_follows(sweep: SweepView) -> str:
-    """Say what becomes of a sweep for which somebody waits no longer."""
+    """Say that a sweep goes on though nobody waits for it any more."""
     match sweep.desired_state:
         case DesiredState.PAUSE if sweep.state.needs_runner:
             return "it will be paused all the same, as soon as its trials have saved"

@@ -114,7 +114,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
 
 
 def _names_top_k(spec: SweepSpec) -> bool:
-    """Whether somebody has written it; the default may be more than a small sweep can confirm."""
+    """True if somebody has written it; the default may be more than a small sweep can confirm."""
     return spec.seeds.confirm is not None and "top_k" in spec.seeds.confirm.model_fields_set
 
 

@@ -21,7 +21,7 @@ class Node(NamedTuple):
     nonce: str | None = None
     """Content of the file that the node wrote to the shared folder, as read here; None if it is not visible here."""
     runs_trials: bool = True
-    """Whether Ray may place a trial there. A head without CPUs and GPUs needs neither storage nor cache."""
+    """True if Ray may place a trial there. A head without CPUs and GPUs needs neither storage nor cache."""
 
 
 Finding = tuple[str, str, str]

@@ -87,7 +87,7 @@ def _environment() -> Environment:
 
 
 def _end_meaning(work: Work) -> str:
-    """Say what the state of a trial or an evaluation means, and of one that is over also why it is."""
+    """Explain the state of a trial or an evaluation; after its end also the reason."""
     meaning = trial_meaning(work.state)
     name = end_name(work)
     return f"{meaning} {name}: {MEANINGS[name].text}" if name else meaning

@@ -67,7 +67,7 @@ class BestSoFar:
     equals: str
     """Sentence about other configs with exactly this value; empty without any."""
     all_equal: bool
-    """Whether all configs have this value, so that none leads."""
+    """True if all configs have this value, so that none leads."""
     behind: str
     """Sentence about a baseline that has more; empty unless it has."""
 

@@ -1,4 +1,4 @@
-"""How much disk a folder takes."""
+"""Disk use of a folder."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Whose program is at the other end: on a shared machine a neighbour may have taken the port of a server of ours.
+"""Owner of the program behind a port: on a shared machine a neighbour may have taken the port of a server of ours.
 
 No secret is sent to a server on this machine unless it belongs to our own user, to root, or to a user whom the settings
 trust. The kernel says whose a socket is (/proc/net/tcp). Both are looked at once a connection stands: the socket that

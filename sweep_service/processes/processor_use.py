@@ -1,4 +1,4 @@
-"""How much processors do for a process and for all below it: what works uses some, what is stuck uses none."""
+"""Processor time of a process and its descendants: one that works uses some, a stuck one none."""
 
 from contextlib import suppress
 from typing import Final

@@ -1,4 +1,4 @@
-"""How to tell that something hangs: it is looked at again and again, and has shown no life each time.
+"""Notices a hung process: one that shows no sign of life at several looks in a row.
 
 Looks are counted, no hours: while a machine sleeps, or the one who looks is held up, nobody looks, and nothing counts.
 """
@@ -24,7 +24,7 @@ class Vigil:
         self._shows_life, self._patience_s, self._every_s, self._first_s = shows_life, patience_s, every_s, first_s
         self._lifeless_looks = 0
         self.has_seen_life = False
-        """Whether there was a sign of life since the beginning."""
+        """True if there was a sign of life since the beginning."""
         self._next_look = time.monotonic() + every_s
 
     @property

@@ -13,7 +13,7 @@ REPORT_VERSION: Final = 10
 
 
 class Outcome(StrEnum):
-    """What the numbers say about the best config of the space and its comparator."""
+    """Outcome of the comparison of the best config with its comparator."""
 
     BETTER = "BETTER"  # the whole interval of the difference lies above zero
     WORSE = "WORSE"  # the whole interval lies below zero
@@ -30,7 +30,7 @@ class ReportPart(BaseModel):
 
 
 class SweepInfo(ReportPart):
-    """Which sweep this is."""
+    """Identity of the sweep."""
 
     id: str
     name: str
@@ -127,7 +127,7 @@ class ConfigRow(ReportPart):
 
 
 class RunCounts(ReportPart):
-    """How many runs of a config have ended, and how."""
+    """Numbers of a config's ended runs, by ending."""
 
     runs: int
     """Runs with a result, and runs that failed by themselves."""
@@ -162,7 +162,7 @@ class Comparison(ReportPart):
     other: RunCounts
     """Runs of the comparator."""
     with_collapsed: bool = False
-    """Whether the difference counts collapsed runs, because too few pairs are left without them."""
+    """True if the difference counts collapsed runs, because too few pairs are left without them."""
     failed_bounds: tuple[float, float] | None = None
     """Smallest and largest difference over all seeds, had runs that failed by themselves scored anything from 0 to 1;
     None if none did, or if the objective is not a share of right answers."""
@@ -200,14 +200,14 @@ class TieMember(ReportPart):
     label: str
     mean: float
     in_set: bool
-    """Whether the data leave it possible that this is the best of the confirmed configs."""
+    """True if the data leave it possible that this is the best of the confirmed configs."""
     low: float | None
     """Simultaneous interval of (this config minus the best of the others): multiple comparison with the best."""
     high: float | None
 
 
 class TieSet(ReportPart):
-    """Which confirmed configs, comparators included, cannot be told from the best; best mean first."""
+    """Confirmed configs, comparators included, that cannot be told from the best; best mean first."""
 
     members: list[TieMember]
     text: str
@@ -215,7 +215,7 @@ class TieSet(ReportPart):
 
 
 class Purchase(ReportPart):
-    """What to train next so that the question is decided."""
+    """The next seeds to train, to decide the question."""
 
     text: str
     """Sentence such as: 4 more confirm seeds find a difference of 0.02 with 80 % probability, and the command."""
@@ -236,7 +236,7 @@ class Verdict(ReportPart):
     outcome: Outcome
     sentence: str
     basis: str = ""
-    """What the interval counts: how many seeds and how many problems, and whether these chose the configs."""
+    """Basis of the interval: the numbers of seeds and problems, and their part in choosing the configs."""
     comparison: Comparison | None = None
     ties: TieSet | None = None
     next: Purchase | None = None
@@ -258,7 +258,7 @@ class EffectLevel(ReportPart):
 
 
 class Effect(ReportPart):
-    """What one varied parameter does on average, whatever the others are."""
+    """Average effect of one varied parameter over all values of the others."""
 
     name: str
     label: str
@@ -271,7 +271,7 @@ class Effect(ReportPart):
     trend_p: float | None = None
     """P value for no linear trend over the parameter's values; None for values without order."""
     kind: Literal["levels", "trend"] = "levels"
-    """Whether each value has its own mean, or all lie on a fitted parabola or line."""
+    """True if each value has its own mean; otherwise all lie on a fitted parabola or line."""
 
 
 class Surface(ReportPart):
@@ -293,7 +293,7 @@ class Surface(ReportPart):
 
 
 class Exploration(ReportPart):
-    """What the tune stage shows about parameters, as against configs: a reason for the next sweep, never a verdict."""
+    """Findings of the tune stage about parameters, not configs: a reason for the next sweep, never a verdict."""
 
     effects: list[Effect]
     """Main effects, with what they leave unexplained (interactions and noise) as their error; strongest first."""
@@ -363,7 +363,7 @@ class BenchmarkDifference(ReportPart):
     """Number of training seeds on which both models were measured."""
     num_problems: int
     shown: bool
-    """Whether the interval excludes 0."""
+    """True if the interval excludes 0."""
 
 
 class BenchmarkCell(ReportPart):
@@ -413,7 +413,7 @@ class BenchmarkTable(ReportPart):
     rows: list[BenchmarkRow]
     """Initial models, the baseline, further comparators, then the configs of the space, best objective first."""
     sentence: str
-    """Whether the mean over benchmarks agrees with the verdict on the objective."""
+    """True if the mean over benchmarks agrees with the verdict on the objective."""
     text: list[str]
     """Sentences that say how to read the table, and how much its problems can show."""
 
@@ -478,11 +478,11 @@ class TradeoffPoint(ReportPart):
     entropy_high: float | None
     n: int
     on_front: bool
-    """Whether no other config is better in one coordinate and at least as good in the other."""
+    """True if no other config is better in one coordinate and at least as good in the other."""
 
 
 class Importance(ReportPart):
-    """How much of the objective's variation each parameter explains, by two methods that answer different questions."""
+    """Share of the objective's variation that each parameter explains, by two methods for two different questions."""
 
     names: list[str]
     fanova: list[float]
@@ -494,7 +494,7 @@ class Importance(ReportPart):
 
 
 class Holds(StrEnum):
-    """What a sweep says about a claim of a paper."""
+    """The sweep's evidence on a claim of a paper."""
 
     HOLDS = "HOLDS"
     FAILS = "FAILS"
@@ -527,7 +527,7 @@ class SampledCompletion(ReportPart):
 
 
 class SampleGroup(ReportPart):
-    """What the policies of one config wrote at their last evaluation."""
+    """Completions of one config's policies at their last evaluation."""
 
     role: Literal["best", "baseline", "worst"]
     config_id: str
@@ -551,7 +551,7 @@ class Caution(ReportPart):
 
 
 class CheckpointRef(ReportPart):
-    """Where a trained policy of the best config lies."""
+    """Location of a trained policy of the best config."""
 
     trial_id: str
     seed: int
@@ -609,9 +609,9 @@ class TrialRow(ReportPart):
     reward_peak: float | None
     reward_final: float | None
     failed_by_itself: bool = False
-    """Whether it failed, and neither its machine or its cluster nor somebody's wish was the reason."""
+    """True if it failed, and neither its machine or its cluster nor somebody's wish was the reason."""
     collapsed: bool = False
-    """Whether it ended with less than half of the share of right answers that it had at its best, or diverged."""
+    """True if it ended with less than half of the share of right answers that it had at its best, or diverged."""
     reward_collapsed: bool
     entropy_collapsed: bool
     entropy_kept: float | None = None
@@ -666,12 +666,12 @@ class Report(ReportPart):
     report_version: Literal[10] = REPORT_VERSION
     inputs_digest: str
     interim: bool
-    """Whether the sweep was still running, so that every number may change."""
+    """True if the sweep was still running, so that every number may change."""
     sweep: SweepInfo
     objective: str
     """Name of the compared objective, in words."""
     halves: bool = False
-    """Whether one half of the validation problems chose configs and the other half measured them."""
+    """True if one half of the validation problems chose configs and the other half measured them."""
     higher_is_better: Literal[True] = True
     verdict: Verdict
     benchmarks: BenchmarkTable | None = None

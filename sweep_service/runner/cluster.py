@@ -59,7 +59,7 @@ class Slots:
         self._answers = dict[tuple[int, int], bool]()
 
     def __call__(self, trials: int, evaluations: int) -> bool:
-        """Whether so many may run at a time. One alone always may: Tune waits until it fits."""
+        """True if so many may run at a time. One alone always may: Tune waits until it fits."""
         return trials + evaluations <= 1 or self.fit(trials, evaluations)
 
     def nodes(self) -> Sequence[Node]:
@@ -70,7 +70,7 @@ class Slots:
         return self._nodes
 
     def fit(self, trials: int, evaluations: int) -> bool:
-        """Whether the nodes have room for so many, all together."""
+        """True if the nodes have room for so many, all together."""
         nodes, asked = self.nodes(), (trials, evaluations)  # about ten times a second
         if asked not in self._answers:
             self._answers[asked] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)

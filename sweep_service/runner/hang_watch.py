@@ -32,7 +32,7 @@ class HangWatch:
 
     def __init__(self, trainer: Trainer, directory: Path, patience_s: float) -> None:
         self.hung = False
-        """Whether the trainer was ended by this watch."""
+        """True if the trainer was ended by this watch."""
         self._trainer, self._events = trainer, directory / EVENTS_FILE
         self._every_s = min(_LONGEST_PAUSE_S, patience_s / _LOOKS)
         self._vigil = Vigil(self._shows_life, patience_s, self._every_s)
@@ -43,7 +43,7 @@ class HangWatch:
 
     @property
     def message(self) -> str:
-        """What to say of an attempt whose trainer has hung."""
+        """The message of an attempt whose trainer has hung."""
         return (
             f"the trainer showed no life for {self._patience_s / 60:.3g} minutes, neither an event nor processor time, "
             "and was killed; if it only waited, for a slow disk for instance, set retries.hung_after_minutes higher"

@@ -84,7 +84,7 @@ class Ledger:
         self._losses: dict[tuple[str, Ending], tuple[int, int]] = {}
         self._delay: str | None = None  # what the store says of it
         self.had_nothing = True
-        """Whether nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
+        """True if nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
         self._sweep = wishes.sweep
         self._waiting = WaitingWork(store, fence, wishes.sweep)
 
@@ -248,12 +248,12 @@ class Ledger:
             yielding[_last(unplaced).id] = "it waits again, because the node for it went away before it began"
 
     def is_wanted(self, name: str) -> bool:
-        """Whether an attempt may go on: neither its sweep nor its trial is to end, nor is it another sweep's turn."""
+        """True if an attempt may go on: neither its sweep nor its trial is to end, nor is it another sweep's turn."""
         running = self._running.get(name)
         return (self._wishes.halt(running.work.id) if running else self._wishes.interruption) is None
 
     def is_saving(self, name: str) -> bool:
-        """Whether an attempt that is not wanted any more has time left to save. The first call asks its trainer to."""
+        """True if an attempt that is not wanted any more has time left to save. The first call asks its trainer to."""
         running = self._running.get(name)
         halt = self._wishes.halt(running.work.id) if running else None
         if halt is None or running is None or running.reported_at is None:  # without a trainer yet
@@ -300,7 +300,7 @@ class Ledger:
         self._waiting.free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
 
     def _timed_out(self, running: RunningAttempt) -> AttemptEnd:
-        """Return what becomes of an attempt that has used the time it had when it began: by now it may have more."""
+        """Return the ending of an attempt that has used its time; by now the limit may be higher."""
         spec, work = self._wishes.sweep.spec, self._store.get_work(running.work.id)
         more_s = left_s(spec, work.held_s + running.held_s - running.stored_s)
         if spec.budget.max_trial_hours != running.limit_hours and (more_s is None or more_s > 0):
@@ -321,7 +321,7 @@ class Ledger:
             self._machine.forget()
 
     def _judge_loss(self, attempt: Attempt, ending: Ending, message: str | None) -> AttemptEnd:
-        """Decide what becomes of a trial whose attempt was lost by no fault of its own; what follows begins later.
+        """Decide on a trial whose attempt was lost by no fault of its own; the next attempt begins later.
 
         It is tried again and again, but not for ever if none of its attempts gets further.
         """

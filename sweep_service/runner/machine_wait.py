@@ -33,14 +33,14 @@ class MachineWait:
 
     @property
     def is_over(self) -> bool:
-        """Whether attempts may begin."""
+        """True if attempts may begin."""
         if self._until is not None and time.monotonic() >= self._until:
             self._until = None if takes_files(self._storage) else time.monotonic() + FIRST_WAIT_S
         return self._until is None
 
 
 def takes_files(folder: Path) -> bool:
-    """Whether a file of a page can be written: a full disk often still takes an empty one."""
+    """True if a file of a page can be written: a full disk often still takes an empty one."""
     try:
         with tempfile.TemporaryFile(dir=folder, prefix="writable-") as file:
             file.write(bytes(4096))

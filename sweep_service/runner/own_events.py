@@ -135,7 +135,7 @@ class OwnEvents:
 
     @property
     def missing(self) -> str | None:
-        """What a program that says it is done has not written; None if nothing is missing."""
+        """The missing part of a program that says it is done; None if nothing is missing."""
         if self.step != self._steps:
             return (
                 f"the program ended with exit code 0 after step {self.step} of {self._steps}; write an event of every "

@@ -36,7 +36,7 @@ class OwnRecord:
         self._known = offset  # what was read by others before is no backlog
         self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
-        """What is wrong with the first bad line; nothing that follows it is read."""
+        """The mistake in the first bad line; nothing after it is read."""
 
     def next_part(self) -> EventChunk:
         """Return the next events, which may all have been thinned out, and the bytes between which their lines lie.

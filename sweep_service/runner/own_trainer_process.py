@@ -91,7 +91,7 @@ def noted_after_step(directory: Path) -> int:
 
 
 def recorded_end(record: OwnRecord, directory: Path) -> AttemptEnd:
-    """Say how an attempt ended that nobody watched to its end, from its events alone; LOST if they tell none."""
+    """Return the ending of an unwatched attempt from its events alone; LOST if they have none."""
     if record.problem is not None:
         return AttemptEnd(Ending.FAILED, record.problem)
     if record.events.finished is None and record.events.failed is None:

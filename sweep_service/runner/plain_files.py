@@ -35,7 +35,7 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether something has this path; False also where it may not be looked for, or no path can be like this."""
+    """True if something has this path; False also where it may not be looked for, or no path can be like this."""
     return os.path.exists(path)  # Path.exists raises then
 
 

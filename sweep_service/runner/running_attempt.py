@@ -11,7 +11,7 @@ SILENT_S: Final = 300.0
 """Seconds without a report after which an actor hangs, which reports every second; removing old files may take long."""
 _LOOK_EVERY_S: Final = 10.0
 PLACED_WITHIN_S: Final = 10.0
-"""Seconds after which a look is worth it whether there is a place for an actor that has not reported."""
+"""After this many seconds without a report, check whether the cluster has room for the actor."""
 
 
 @dataclass
@@ -35,21 +35,21 @@ class RunningAttempt:
     actor: tuple[str, int, float] | None = None
     """Host, pid and start of the actor's process, once it has reported."""
     has_reported: bool = False
-    """Whether a report came since the vigil last looked."""
+    """True if a report came since the vigil last looked."""
     vigil: Vigil = field(init=False)
     """Notices an actor that lives and reports no more."""
     actor_error: str = "its actor ended, or the node that it ran on"
-    """What Ray says of the actor's end."""
+    """Ray's words for the actor's end."""
 
     def __post_init__(self) -> None:
         self.vigil = Vigil(self._shows_life, SILENT_S, _LOOK_EVERY_S)
 
     @property
     def waits_for_place(self) -> bool:
-        """Whether it was handed out seconds ago, and no actor has reported: Ray may have no place for it."""
+        """True if it was handed out seconds ago, and no actor has reported: Ray may have no place for it."""
         return self.actor is None and time.time() - self.attempt.started_at > PLACED_WITHIN_S
 
     def _shows_life(self) -> bool:
-        """Whether the actor has reported since the last look, or has not begun to: it may wait for its place."""
+        """True if the actor has reported since the last look, or has not begun to: it may wait for its place."""
         reported, self.has_reported = self.has_reported or self.actor is None, False
         return reported

@@ -93,7 +93,7 @@ class Preloaded:
 
     @property
     def alive(self) -> bool:
-        """Whether the server still runs, so that it can fork."""
+        """True if the server still runs, so that it can fork."""
         return self._server.poll() is None
 
     def start(self, arguments: Sequence[str], directory: Path) -> "Forked":

@@ -38,7 +38,7 @@ _THREAD_VARIABLES: Final = (
 
 
 class OwnJob(BaseModel):
-    """What an attempt of a trainer of one's own needs beside its file."""
+    """Needs of an attempt of a trainer of one's own, beside its file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,7 +80,7 @@ class Job(BaseModel):
     needs: tuple[str, ...] = ()
     """Packages from which the configuration takes something, NAME==VERSION; where one is missing the trainer ends."""
     probe: bool = False
-    """Whether the job only measures what such a trial costs."""
+    """True if the job only measures what such a trial costs."""
     keep_models: tuple[int, ...] = ()
     """Optimizer steps after which the model alone is kept, beside the last one."""
     own: OwnJob | None = None

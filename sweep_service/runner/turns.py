@@ -32,11 +32,11 @@ class Turns:
         self._asked_at = self._yielded_at = self._overdrawn_at = float("-inf")
         self._since: float | None = None
         self.delay: str | None = None
-        """What the sweep waits for, in words, once it has waited long."""
+        """The reason for a long wait, in words."""
 
     @property
     def is_early(self) -> bool:
-        """Whether it was asked a moment ago, in vain."""
+        """True if the last request returned nothing."""
         return self._since is not None and time.monotonic() - self._asked_at < ASK_EVERY_S
 
     def begin(self, work_id: str, directory: str, part: Part, *, alone: bool) -> Attempt | None:
@@ -60,7 +60,7 @@ class Turns:
         return attempt
 
     def could_begin(self, part: Part) -> bool:
-        """Whether `begin` would start an attempt now, while nothing of the sweep runs; else the sweep waits.
+        """True if `begin` would start an attempt now, while nothing of the sweep runs; else the sweep waits.
 
         Raises: StaleEpoch.
         """
@@ -104,13 +104,13 @@ class Turns:
         return has_to_yield(self._fence.sweep_id, freeing, self._store.shares(), self.nodes())
 
     def is_overdrawn(self) -> bool:
-        """Whether sweeps hold more than the cluster has, since a node went away; False also between two looks."""
+        """True if sweeps hold more than the cluster has, since a node went away; False also between two looks."""
         if time.monotonic() - self._overdrawn_at < YIELD_EVERY_S:
             return False
         self._overdrawn_at = time.monotonic()
         return not fit([part for share in self._store.shares() for part in share.held], self.nodes())
 
     def _is_ahead_of_unclaimed(self, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
-        """Whether a sweep without a runner is delayed so much more that a start of one is worth it."""
+        """True if a sweep without a runner is delayed so much more that a start of one is worth it."""
         (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
         return any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes))

@@ -1,4 +1,4 @@
-"""What of a sweep waits and may begin: trials in their order while the budget has room, then evaluations of models."""
+"""Waiting work of a sweep that may begin: trials in order while the budget has room, then evaluations of models."""
 
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class WaitingWork:
         return records is not None
 
     def _may_go_on(self, trial: Trial) -> bool:
-        """Whether a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
+        """True if a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
         if trial.attempts:
             return self._has_time(trial)
         return self._has_room(trial.stage)
@@ -91,7 +91,7 @@ class WaitingWork:
         return seconds is None or seconds > 0
 
     def _has_room(self, stage: Stage | None, number: int = 1) -> bool:
-        """Whether the budget has room for so many new trials of a stage, or without one, for so many evaluations."""
+        """True if the budget has room for so many new trials of a stage, or without one, for so many evaluations."""
         spec = self._sweep.spec
         if spec.budget.max_gpu_hours is None:
             return True

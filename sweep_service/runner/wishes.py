@@ -1,4 +1,4 @@
-"""What is to end in a sweep while its runner works: by the user's wishes, or for another sweep's turn."""
+"""Work that must end while a runner works: by the user's wishes, or for another sweep's turn."""
 
 import time
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Halt(NamedTuple):
     save_within_s: float
     """Seconds that the trainer has to save before it is killed; 0 to kill it at once."""
     message: str | None = None
-    """What is said of the attempt's end."""
+    """Message of the attempt's end."""
 
 
 _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
@@ -95,5 +95,5 @@ class Wishes:
 
     @property
     def some_end(self) -> bool:
-        """Whether any attempt is to be ended."""
+        """True if any attempt is to be ended."""
         return self.interruption is not None or bool(self.stops or self.yielding)

@@ -98,7 +98,7 @@ class Service:
 
     @property
     def dead(self) -> bool:
-        """Whether the process has ended since it was started."""
+        """True if the process has ended since it was started."""
         return self.process is not None and self.process.poll() is not None
 
     def look_after(self) -> str | None:

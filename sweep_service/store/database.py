@@ -78,7 +78,7 @@ def reading(engine: Engine) -> Generator[Connection]:
 
 @unique
 class Lock(Enum):
-    """What only one process of all that share a PostgreSQL may do at a time; the numbers are the locks' names there."""
+    """Work that only one process on a PostgreSQL may do at a time; the numbers are the locks' names there."""
 
     MIGRATION = 727274
     TURN = 727275

@@ -19,7 +19,7 @@ from sweep_service.sweep.spec import SweepSpec
 
 
 class GenerationRows(SweepRows):
-    """What begins a new generation of a sweep."""
+    """Writes that begin a new generation of a sweep."""
 
     def give_more(
         self, sweep: Sweep, spec: SweepSpec, again: Sequence[str], event: str, data: Mapping[str, Any]

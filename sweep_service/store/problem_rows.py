@@ -1,4 +1,4 @@
-"""How often each trial was right on each validation problem, evaluation by evaluation."""
+"""Counts of right answers by trial, validation problem and evaluation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

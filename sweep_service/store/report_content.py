@@ -53,7 +53,7 @@ class Packed(NamedTuple):
     gzipped: bool
     """True if `content` is a gzip file; content that hardly shrinks is kept as it is."""
     part_at: int | None
-    """Where in the gzip file the common part is missing; None if nothing is."""
+    """Position of the missing common part in the gzip file; None if nothing is missing."""
 
 
 def pack(content: bytes, part: bytes = b"") -> Packed:
@@ -76,7 +76,7 @@ class KeptReport:
     part: CommonPart | None
     """The part that is missing in `packed`."""
     interim: bool
-    """Whether the sweep was still running when the report was built."""
+    """True if the sweep was still running when the report was built."""
     created_at: float
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What sweeps hold of the cluster, and who begins next: decided inside a transaction, so that no two take one slot."""
+"""Shares of the cluster, and the next to begin: decided inside a transaction, so that no two take one slot."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -100,7 +100,7 @@ def _wait_for(connection: Connection, fence: Fence, part: Part | None, **changes
 
 
 class _Design(NamedTuple):
-    """What a spec says of its trials; kept, for parsing a spec takes longer than all else here."""
+    """A spec's demands for its trials; cached, because parsing a spec takes longer than all else here."""
 
     trial: Part
     evaluation: Part

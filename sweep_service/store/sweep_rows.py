@@ -213,14 +213,14 @@ class SweepRows(Rows):
             connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
 
     def is_held(self, sweep_id: str) -> bool:
-        """Whether a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
+        """True if a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
         s = t.sweeps.c
         with self._read() as connection:
             held = and_(s.id == sweep_id, ~is_free(*now_for_leases(connection)))
             return connection.execute(select(s.id).where(held)).one_or_none() is not None
 
     def has_lease(self, fence: Fence) -> bool:
-        """Whether this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
+        """True if this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
             mine = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))

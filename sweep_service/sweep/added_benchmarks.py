@@ -13,7 +13,7 @@ REFUSED: Final = "the benchmarks cannot be added"
 
 
 class BenchmarksRequest(BenchmarkSettings):
-    """What a user asks to have measured of a finished sweep."""
+    """A user's request for more benchmarks of a finished sweep."""
 
     of: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
         default=(BEST, "baseline"),

@@ -54,7 +54,7 @@ def clip_higher(training: TrainingConfig) -> TrainingConfig:
 
 
 def bound_token_ratios(loss: str) -> bool:
-    """Whether a loss's epsilons bound the ratio of one token, as PPO's do; a package's loss says so itself."""
+    """True if a loss's epsilons bound the ratio of one token, as PPO's do; a package's loss says so itself."""
     params = None if loss in LOSSES else params_of(loss)
     return loss in BOUND_TOKEN_RATIOS or (params is not None and params.clips_like_ppo)
 

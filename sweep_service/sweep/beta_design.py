@@ -1,4 +1,4 @@
-"""Which sweeps can say what beta1 and beta2 of CE-GPPO do to entropy, told from the spec alone. Pure.
+"""Tells from a spec alone if a sweep can show the effect of CE-GPPO's beta1 and beta2 on entropy. Pure.
 
 The report compares configs that differ in one beta and in nothing else, seed by seed, and takes its intervals from the
 spread over the seeds of one stage. So it needs such configs, and `MIN_SEEDS` seeds of a stage that has them for sure.
@@ -70,7 +70,7 @@ def _lacks_seeds(spec: SweepSpec, beta: str) -> str | None:
 
 
 def _confirmed_pair(spec: SweepSpec, beta: str) -> bool:
-    """Whether the confirm stage is sure to have two chosen configs that differ in one beta alone.
+    """True if the confirm stage is sure to have two chosen configs that differ in one beta alone.
 
     It is, if it takes more configs than there are combinations of the other parameters.
     """

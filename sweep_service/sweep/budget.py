@@ -30,7 +30,7 @@ class WorkTime(NamedTuple):
     held_s: float
     """Seconds for which its attempts have held its GPUs."""
     measures: bool = False
-    """Whether it is an evaluation."""
+    """True if it is an evaluation."""
 
 
 class Spent(NamedTuple):
@@ -47,7 +47,7 @@ class GpuHours(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     used: float = Field(description="Of all attempts so far, and of the probe.")
-    reserved: float = Field(description="What trials that have begun may still take.")
+    reserved: float = Field(description="Time that begun trials may still take.")
     limit: float | None = Field(description="budget.max_gpu_hours")
 
 
@@ -145,7 +145,7 @@ def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: ReservedWork, *, m
 
 
 class BudgetPlan(BaseModel):
-    """What a budget means for a sweep that has not begun."""
+    """Consequences of a budget for a sweep that has not begun."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -26,7 +26,7 @@ _GIB: Final = 2.0**30
 
 
 class PhaseCost(BaseModel):
-    """What one phase of the longest trial takes."""
+    """Cost of one phase of the longest trial."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ class PhaseCost(BaseModel):
 
 
 class SweepCost(BaseModel):
-    """What a sweep takes at full length. Hours of GPUs, or of CPUs where trials have none."""
+    """Cost of a sweep at full length, in hours of GPUs, or of CPUs where trials have none."""
 
     model_config = ConfigDict(frozen=True)
 

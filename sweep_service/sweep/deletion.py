@@ -1,4 +1,4 @@
-"""What becomes of a sweep that its user wants gone: the wish, and how far a worker has carried it out. Pure."""
+"""Deletion of a sweep: its user's wish, and the worker's progress. Pure."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from sweep_service.sweep.records import Record
 
 
 class DeletionState(StrEnum):
-    """Where a deletion is."""
+    """Stage of a deletion."""
 
     ASKED = "ASKED"  # a worker carries it out
     DELETED = "DELETED"  # nothing of the sweep is left but its name
@@ -19,7 +19,7 @@ class Deletion(Record):
     sweep_id: str
     name: str
     keep_report: bool
-    """Whether the sweep is archived: its spec, trials and report stay readable."""
+    """True if the sweep is archived: its spec, trials and report stay readable."""
     asked_at: float
     by: str | None = None
     """Fingerprint of the token with which it was asked for."""
@@ -27,11 +27,11 @@ class Deletion(Record):
     files_done_at: float | None = None
     rows_done_at: float | None = None
     message: str | None = None
-    """What hinders it at present."""
+    """The present hindrance."""
 
     @property
     def state(self) -> DeletionState:
-        """Where it is. Runs in MLflow may be left when it is done: they go once MLflow answers."""
+        """Its stage. Runs in MLflow may be left when it is done: they go once MLflow answers."""
         if self.rows_done_at is None:
             return DeletionState.ASKED
         return DeletionState.ARCHIVED if self.keep_report else DeletionState.DELETED

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, Self
 
 
 class TrialState(StrEnum):
-    """Where a trial is."""  # `state_table.TRIAL_LIFE` explains each state
+    """State of a trial."""  # `state_table.TRIAL_LIFE` explains each state
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -23,22 +23,22 @@ class TrialState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether a trial never leaves this state."""
+        """True if a trial never leaves this state."""
         return self not in (TrialState.PENDING, TrialState.RUNNING)
 
     @property
     def has_result(self) -> bool:
-        """Whether a trial counts in comparisons: one that diverged does, as 0."""
+        """True if a trial counts in comparisons: one that diverged does, as 0."""
         return self.evaluations_count or self is TrialState.DIVERGED
 
     @property
     def evaluations_count(self) -> bool:
-        """Whether a trial's last evaluations are its result, however many it has recorded."""
+        """True if a trial's last evaluations are its result, however many it has recorded."""
         return self in (TrialState.SUCCEEDED, TrialState.STOPPED)
 
     @property
     def went_wrong(self) -> bool:
-        """Whether a trial ended by itself before its last step, so that somebody should look at it."""
+        """True if a trial ended by itself before its last step, so that somebody should look at it."""
         return self in (TrialState.FAILED, TrialState.DIVERGED)
 
 
@@ -75,7 +75,7 @@ class Ending(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What an ending is, and its consequences for the attempt and for its trial."""
+    """Meaning of an ending, and its consequences for the attempt and its trial."""
 
     text: str
     """A sentence for people."""
@@ -84,15 +84,15 @@ class Meaning(NamedTuple):
     state: TrialState
     """The state of the trial if it is not tried again."""
     retried: bool = False
-    """Whether the trial is tried again."""
+    """True if the trial is tried again."""
     is_crash: bool = False
-    """Whether the ending counts against the trial: it is tried again only `retries.max_crashes` times in a row."""
+    """True if the ending counts against the trial: it is tried again only `retries.max_crashes` times in a row."""
     is_own_fault: bool = False
-    """Whether a trial that ends so may have ended badly because of what it trains, and counts against its config."""
+    """True if a trial that ends so may have ended badly because of what it trains, and counts against its config."""
     log_tells: bool = False
-    """Whether the trainer's log may tell more than the message."""
+    """True if the trainer's log may tell more than the message."""
     remedy: str = ""
-    """What people can do about it; empty where nothing is wrong."""
+    """Remedy for people; empty where nothing is wrong."""
 
 
 _O, _T = AttemptOutcome, TrialState
@@ -253,5 +253,5 @@ class Stop(NamedTuple):
         return cls(Ending.DISCARDED, "stopped by hand; its result does not count")
 
     def takes_place_of(self, ending: Ending) -> bool:
-        """Whether an attempt of a trial that is to be stopped ends so, and not by itself."""
+        """True if an attempt of a trial that is to be stopped ends so, and not by itself."""
         return MEANINGS[ending].retried or ending in (Ending.STOPPED, Ending.DISCARDED)

@@ -14,7 +14,7 @@ _FIRST_NUMBER: Final = 1_000_000
 
 
 def is_measured(sweep: Sweep, trial: Trial) -> bool:
-    """Whether the models of a trial are measured on benchmarks."""
+    """True if the models of a trial are measured on benchmarks."""
     return _spec_measures(sweep.spec, trial) or any(trial.id in added.trials for added in sweep.added_benchmarks)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep may be given more of after it was submitted: its settings, and the spec that follows. Pure."""
+"""Extensions of a submitted sweep: the request, and the spec that follows from it. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ class MoreConfigs(SpecPart):
     """More configs of a random or tpe search."""
 
     num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
-        default=None, description="How many to try, those of before included."
+        default=None, description="Number of configs to try, the earlier ones included."
     )
 
 

@@ -1,4 +1,4 @@
-"""How configs, their parameters and values are written for people: the one home of short names.
+"""Names of configs, parameters and values for people: the one home of short names.
 
 The report, MLflow and the status page write `β1=0.5`; the command line writes `beta1=0.5`, as specs do.
 """

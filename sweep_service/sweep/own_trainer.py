@@ -74,7 +74,7 @@ class OwnConfig(Frozen):
 
 
 Trained = TrainingConfig | OwnConfig
-"""What one trial trains: a configuration of ours, or one for a program."""
+"""The training of one trial: a configuration of ours, or one for a program."""
 
 
 def own_config(trainer: OwnTrainer, settings: Mapping[str, Any], params: Mapping[str, Any]) -> OwnConfig:

@@ -32,7 +32,7 @@ from trainers.tasks.data_record import DataRecord, Prompt
 
 
 class SweepPlan(BaseModel):
-    """What a sweep would run. Hours are an estimate, not a promise."""
+    """Plan of a sweep. Hours are an estimate, not a promise."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,7 +43,7 @@ class SweepPlan(BaseModel):
     first_configs: list[dict[str, Any]] = Field(
         description="Parameters of the first configs, and other settings in which they differ from each other."
     )
-    first_labels: list[str] = Field(description="What tells each of them from the others, in words.")
+    first_labels: list[str] = Field(description="Differences of each from the others, in words.")
     first_roles: list[list[Role]] = Field(description="Roles of the first configs; a baseline may be a point besides.")
     trials: dict[str, int] = Field(description="Trials by stage, at most.")
     steps_per_trial: int
@@ -51,10 +51,10 @@ class SweepPlan(BaseModel):
     hours_unit: str
     wall_hours: float | None = Field(description="At max_parallel trials at a time, if that is given.")
     seconds_per_step: float
-    basis: str = Field(description="Where seconds_per_step comes from.")
+    basis: str = Field(description="Source of seconds_per_step.")
     cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
-    benchmarks: BenchmarksPlan | None = Field(default=None, description="What they cost beside the training.")
+    benchmarks: BenchmarksPlan | None = Field(default=None, description="Their cost beside the training.")
     prompts: tuple[Prompt, ...] = Field(
         default=(), description="Three of the base configuration, as a pretrained model reads them."
     )

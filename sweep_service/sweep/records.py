@@ -27,7 +27,7 @@ def new_id(prefix: str) -> str:
 
 
 class SweepState(StrEnum):
-    """Where a sweep is in its life."""  # `state_table.SWEEP_LIFE` explains each state
+    """State of a sweep."""  # `state_table.SWEEP_LIFE` explains each state
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -39,32 +39,32 @@ class SweepState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether a sweep leaves this state only if somebody adds benchmarks."""
+        """True if a sweep leaves this state only if somebody adds benchmarks."""
         return self in (SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED)
 
     @property
     def needs_runner(self) -> bool:
-        """Whether a worker claims a sweep in this state to run its trials."""
+        """True if a worker claims a sweep in this state to run its trials."""
         return self in (SweepState.QUEUED, SweepState.RUNNING)
 
     @property
     def needs_final_report(self) -> bool:
-        """Whether a worker claims a sweep in this state to build its report, with which the sweep ends."""
+        """True if a worker claims a sweep in this state to build its report, with which the sweep ends."""
         return self is SweepState.FINALIZING
 
     @property
     def trials_may_change(self) -> bool:
-        """Whether trials may still begin or go on, so that a report is an interim one."""
+        """True if trials may still begin or go on, so that a report is an interim one."""
         return self in (SweepState.QUEUED, SweepState.RUNNING, SweepState.PAUSED)
 
     @property
     def has_interim_report(self) -> bool:
-        """Whether people may ask for an interim report: trials have begun and may still change."""
+        """True if people may ask for an interim report: trials have begun and may still change."""
         return self in (SweepState.RUNNING, SweepState.PAUSED)
 
 
 class DesiredState(StrEnum):
-    """What the user wants of a sweep; written before anything is signalled."""
+    """The user's wish for a sweep; written before anything is signalled."""
 
     RUN = "RUN"
     PAUSE = "PAUSE"
@@ -72,7 +72,7 @@ class DesiredState(StrEnum):
 
     @property
     def is_to_end(self) -> bool:
-        """Whether the user wants the sweep to end for good, so that its trials need nothing any more."""
+        """True if the user wants the sweep to end for good, so that its trials need nothing any more."""
         return self is DesiredState.CANCEL
 
     def shown(self, state: SweepState) -> str:
@@ -85,7 +85,7 @@ class DesiredState(StrEnum):
 
 
 class Stage(StrEnum):
-    """What a trial is for."""
+    """Purpose of a trial."""
 
     TUNE = "tune"  # selects the best configs
     CONFIRM = "confirm"  # measures the selected ones on seeds that selection never saw
@@ -101,7 +101,7 @@ class Role(StrEnum):
 
 
 class ProbeState(StrEnum):
-    """Where a cost probe is: RUNNING, or ended with one of the outcomes of `AttemptOutcome`."""
+    """State of a cost probe: RUNNING, or one of the outcomes of `AttemptOutcome`."""
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"  # it has figures
@@ -131,17 +131,17 @@ class Sweep(Record):
     message: str | None = None
     epoch: int = 0
     generation: int = 0
-    """How often it was extended, or had trials tried again by hand."""
+    """Number of times that it was extended, or had trials tried again by hand."""
     spec: SweepSpec
     spec_digest: str
     added_benchmarks: tuple[AddedBenchmarks, ...] = ()
-    """What has been measured, or is to be measured, after its training had ended."""
+    """Benchmarks measured, or to be measured, after the end of its training."""
     mlflow_experiment_id: str | None = None
     mlflow_run_id: str | None = None
 
     @property
     def has_trained(self) -> bool:
-        """Whether its training ended before benchmarks were added, so that no trial ever begins again."""
+        """True if its training ended before benchmarks were added, so that no trial ever begins again."""
         return bool(self.added_benchmarks)
 
     @property
@@ -166,7 +166,7 @@ class Config(Record):
 
     @property
     def is_own(self) -> bool:
-        """Whether a trainer of one's own trains it, so that nothing is known of what its settings mean."""
+        """True if a trainer of one's own trains it, so that nothing is known of what its settings mean."""
         return is_own(self.training)
 
     @property
@@ -225,7 +225,7 @@ class Trial(Work):
 
     stage: Stage
     stop_counts: bool | None = None
-    """Whether the result of a trial that somebody wants stopped, or has stopped, counts; None if nobody does."""
+    """True if the result of a trial that somebody wants stopped, or has stopped, counts; None if nobody does."""
     mlflow_run_id: str | None = None
     summary: dict[str, float | None] = {}
     """Figures that the trainer reports at its end, by name."""
@@ -338,7 +338,7 @@ class Sample(Record):
 
 
 class ProblemCounts(Record):
-    """How often a trial's policy was right on each validation problem at one evaluation."""
+    """Counts of right answers of a trial's policy by validation problem at one evaluation."""
 
     trial_id: str
     step: int

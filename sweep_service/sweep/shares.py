@@ -38,14 +38,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Share:
-    """What a sweep holds of the cluster, has had of it since it began to ask, and still needs."""
+    """A sweep's share of the cluster: its present part, its past use since it began to ask, and its needs."""
 
     sweep_id: str
     name: str
     held: tuple[Part, ...]
     """Parts of its trials, evaluations and probe that run."""
     waits_for: Part | None
-    """What it could begin now, if it were its turn."""
+    """The part that it could begin now, if it were its turn."""
     asks_since: float
     """Time at which it was submitted, resumed or opened again, in seconds since 1970."""
     asked_s: float
@@ -57,18 +57,18 @@ class Share:
     slots: int = 1
     """Number of trials that could run at a time if it were alone."""
     lacks_node: bool = False
-    """Whether no node had room for a trial of it when it last asked."""
+    """True if no node had room for a trial of it when it last asked."""
     claims: int = 0
-    """How often it has got a runner."""
+    """Number of runners that it has got."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has got anything since it began to ask."""
+        """True if it has got anything since it began to ask."""
         return bool(self.held) or self.done_s > 0
 
     @property
     def slowdown(self) -> float:
-        """How many times as long as alone it takes if it gets all its slots from now on."""
+        """Its expected duration relative to running alone, if it gets all its slots from now on."""
         if self.left_s is None or not self.done_s + self.left_s:
             return 1.0
         return (self.asked_s * self.slots + self.left_s) / (self.done_s + self.left_s)
@@ -81,14 +81,14 @@ class Share:
         return last, self.has_begun, urgency, len(self.held), self.sweep_id
 
     def makes_room_for(self, other: "Share") -> bool:
-        """Whether it is worth ending a runner or pausing a trial of this sweep, for the other one to go on."""
+        """True if it is worth ending a runner or pausing a trial of this sweep, for the other one to go on."""
         if not self.has_begun or not other.has_begun:
             return self.has_begun
         return other.slowdown >= MORE_DELAYED * self.slowdown
 
 
 def is_turn_of(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
-    """Whether the part for which a sweep waits may begin, with room left for all who come before it."""
+    """True if the part for which a sweep waits may begin, with room left for all who come before it."""
     parts = [part for share in shares for part in share.held]
     for share in placeable(_in_order(shares), nodes):
         assert share.waits_for is not None

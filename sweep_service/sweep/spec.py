@@ -73,7 +73,7 @@ MIN_SEEDS: Final = 3
 class Confirm(SpecPart):
     """The stage that measures the best configs and the baselines on fresh seeds."""
 
-    top_k: int = Field(default=2, ge=1, le=100, description="How many of the tuned configs are confirmed.")
+    top_k: int = Field(default=2, ge=1, le=100, description="Number of tuned configs that are confirmed.")
     seeds: tuple[Seed, ...] = Field(min_length=1, max_length=1000)
     problems: Literal["apart", "same"] = Field(
         default="apart",
@@ -100,7 +100,7 @@ class Seeds(SpecPart):
 
 
 class Baselines(SpecPart):
-    """What every sweep is compared with, beside its own configs."""
+    """Baselines of every sweep, beside its own configs."""
 
     ppo_clip: Switch = Field(
         default=True,
@@ -131,7 +131,7 @@ class Objective(SpecPart):
         default=0,
         ge=-1e9,
         le=1e9,
-        description="What a diverged trial counts: the worst there is. Other than 0 with reward_mean alone.",
+        description="Objective of a diverged trial: the worst there is. Other than 0 with reward_mean alone.",
     )
 
     @model_validator(mode="after")
@@ -142,7 +142,7 @@ class Objective(SpecPart):
 
 
 class Resources(SpecPart):
-    """What one trial gets."""
+    """Resources of one trial."""
 
     cpus: float = Field(default=1, ge=0.01, le=1024)
     gpus: float = Field(default=0, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
@@ -167,7 +167,7 @@ class Resources(SpecPart):
 
 
 class EvaluationResources(SpecPart):
-    """Resources of one evaluation on benchmarks; one that is left out is as for a trial."""
+    """Resources of one evaluation on benchmarks; omitted values default to the trial's."""
 
     cpus: float | None = Field(default=None, ge=0.01, le=1024)
     gpus: float | None = Field(default=None, ge=0, le=1024, description="Whole GPUs, or a fraction of one.")
@@ -203,7 +203,7 @@ class BenchmarkSettings(SpecPart):
 
     @property
     def sampling(self) -> dict[str, int | float | None]:
-        """How completions are sampled, by the names of the settings; None where the benchmark's own holds."""
+        """Sampling settings by name; None where the benchmark's own holds."""
         return {"samples": self.samples, "longest": self.longest, "temperature": self.temperature, "top_p": self.top_p}
 
 
@@ -235,7 +235,7 @@ SpecBenchmarks = Annotated[Benchmarks | None, BeforeValidator(_names)]
 
 
 class Budget(SpecPart):
-    """What a sweep may use at most. Nothing starts that could pass it."""
+    """Limits of a sweep. Nothing starts that could pass them."""
 
     max_gpu_hours: float | None = Field(default=None, gt=0, le=1e9, description="GPUs x hours of all trials together.")
     max_trial_hours: float | None = Field(
@@ -253,7 +253,7 @@ class Budget(SpecPart):
 
 
 class Retries(SpecPart):
-    """What counts as a crash, and what happens after one."""
+    """Numbers of forgiven crashes and failed trials."""
 
     max_crashes: int = Field(
         default=3,
@@ -331,7 +331,7 @@ class SweepSpec(SpecPart):
 
     @property
     def trained_base(self) -> Trained:
-        """What the sweep trains, before the space's values are set."""
+        """The training configuration before the space's values are set."""
         return self.trained({})
 
     def trained(self, params: Mapping[str, Any]) -> Trained:
@@ -399,7 +399,7 @@ class SweepSpec(SpecPart):
 
     @property
     def only_probes(self) -> bool:
-        """Whether the sweep ends with its cost probe, so that it never has results."""
+        """True if the sweep ends with its cost probe, so that it never has results."""
         return self.probes == "only"
 
     @property

@@ -15,12 +15,12 @@ State = TypeVar("State", bound=StrEnum)
 
 
 class Life(NamedTuple, Generic[State]):
-    """What there is to know of a state."""
+    """Description of a state."""
 
     meaning: str
     """A sentence for people."""
     until: str
-    """What ends the state, and how soon at the latest."""
+    """The end of the state, and its deadline."""
     next: frozenset[State] = frozenset()
     """States that may follow by themselves, or because the user wishes so."""
     opened: frozenset[State] = frozenset()

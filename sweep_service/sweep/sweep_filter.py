@@ -1,4 +1,4 @@
-"""What a list of sweeps is filtered by."""
+"""Filter for lists of sweeps."""
 
 from typing import Final, NamedTuple
 

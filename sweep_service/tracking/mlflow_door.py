@@ -110,7 +110,7 @@ class Door:
         return scheme.lower() == "bearer" and same(token.strip(), self._secret)
 
     def _has_cookie(self, request: Request) -> bool:
-        """Whether the request carries our cookie, and no other page than MLflow's own sent it."""
+        """True if the request carries our cookie, and no other page than MLflow's own sent it."""
         shown = cookie(request.headers.getlist("cookie"), _cookie_name(request))
         issued, _, signed = shown.partition(".")
         if not same(signed, signature(self._secret, f"cookie {issued}")):

@@ -170,7 +170,7 @@ class Projector:
         return False
 
     def _is_refused(self, evaluation: Evaluation) -> bool:
-        """Whether the server refuses the run that would show an evaluation."""
+        """True if the server refuses the run that would show an evaluation."""
         trial_id = evaluation.trial_id
         return trial_id is not None and not self._set_aside.isdisjoint((trial_id, _scores_of(trial_id)))
 

@@ -25,7 +25,7 @@ class RayWait:
 
     def __init__(self, settings: Settings) -> None:
         self.address = settings.ray_address
-        """Where Ray answered last, or where it should be."""
+        """Address at which Ray answered last, or should be."""
         self._settings = settings
         self._pause_s = 0.0
         self._next_look = 0.0
@@ -33,7 +33,7 @@ class RayWait:
 
     @property
     def answers(self) -> bool:
-        """Whether Ray answers; looked at anew after a pause."""
+        """True if Ray answers; looked at anew after a pause."""
         if time.monotonic() >= self._next_look:
             addresses = [address for address in (self._settings.ray_address, self._noted()) if address]
             found = next((address for address in addresses if _answers(address, self._settings)), None)

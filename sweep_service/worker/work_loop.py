@@ -41,7 +41,7 @@ MAX_RUNNERS: Final = 6
 MAX_FAILURES: Final = 3
 """Number of runners in a row that must fail without progress before their sweep is given up."""
 PATIENCE_S: Final = 300.0
-"""Seconds for which they must have failed, too: what ails a machine for seconds costs no sweep."""
+"""Seconds for which they must have failed, too: a machine fault that lasts seconds must not end a sweep."""
 LONGEST_BACKOFF_S: Final = 60.0
 STARTS_S: Final = 60.0
 """Seconds for which the worker renews the lease of a runner that it has started, which may import for long."""
@@ -103,7 +103,7 @@ class Worker:
     _answered_at: float = field(default_factory=time.monotonic)
     """Time at which the database last answered a question about a runner, on the monotonic clock."""
     _troubles: dict[str, str] = field(default_factory=dict[str, str])
-    """What goes wrong now, by the part of the work that it keeps from being done."""
+    """Present troubles by the part of the work that they prevent."""
 
     def __post_init__(self) -> None:
         self._reports = ReportBuilder(self.store, self.settings)
@@ -173,7 +173,7 @@ class Worker:
                 kill(runner.process)  # once it has ended, another one is started
 
     def _hangs(self, runner: _Runner) -> bool:
-        """Whether a living runner does not move: it has let its lease run out, or it has outlived a database's answers.
+        """True if a living runner does not move: it has let its lease run out, or it has outlived a database's answers.
 
         One that stands still in the middle of a transaction holds SQLite's lock, so that nobody is answered.
         """
@@ -244,7 +244,7 @@ class Worker:
         self._answered_at = time.monotonic()
 
     def _is_held(self, fence: Fence, began: float) -> bool:
-        """Whether a runner holds its sweep; the worker does that for one that has just begun."""
+        """True if a runner holds its sweep; the worker does that for one that has just begun."""
         held = True
         try:
             if time.monotonic() - began >= STARTS_S:

@@ -23,7 +23,7 @@ class BenchmarkSampling(Frozen):
     top_p: float = Field(gt=0, le=1)
     max_tokens: int = Field(ge=1, description="Longest completion, its end token included.")
     prompt_suffix: str = Field(description="Text after every problem.")
-    chat: bool = Field(description="Whether prompts go through the tokenizer's chat template.")
+    chat: bool = Field(description="True if prompts go through the tokenizer's chat template.")
     dtype: Literal["float32", "bfloat16"] = Field(description="Type of the model's weights while sampling.")
     reward: str = Field(description="Judges completions: a name of trainers.rewards.")
     seed: int = Field(ge=0, lt=2**32)
@@ -38,7 +38,7 @@ class Job(Frozen):
     problems_sha256: str
     model_sha256: str
     sampling: BenchmarkSampling
-    engine: Literal["transformers", "vllm"] = Field(default="transformers", description="What samples.")
+    engine: Literal["transformers", "vllm"] = Field(default="transformers", description="The sampling engine.")
     device: str
     versions: Mapping[str, str]
 

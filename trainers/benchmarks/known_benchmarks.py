@@ -39,7 +39,7 @@ class Benchmark(NamedTuple):
     prompt_suffix: str = REASONING_SUFFIX
     """Text after every problem."""
     chat: bool = True
-    """Whether prompts go through the chat template of a tokenizer that has one."""
+    """True if prompts go through the chat template of a tokenizer that has one."""
     reward: str = "math"
     """Name in trainers.rewards of what judges completions."""
 

@@ -25,7 +25,7 @@ class BenchmarkProblem(Frozen):
     id: str = Field(min_length=1, description="Names the problem in the results; unique.")
     problem: str = Field(min_length=1, description="The text, LaTeX kept; unique.")
     answer: str = Field(min_length=1, description="The final answer alone.")
-    source: str = Field(description="Where it is from.")
+    source: str = Field(description="Its source.")
 
 
 class ProblemSet(NamedTuple):

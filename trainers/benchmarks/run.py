@@ -74,7 +74,7 @@ class Prepared(NamedTuple):
 
     @property
     def unfinished(self) -> bool:
-        """Whether samples are missing."""
+        """True if samples are missing."""
         return self.writer.done < len(self.evaluation.order)
 
 

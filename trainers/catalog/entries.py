@@ -57,7 +57,7 @@ class ModelEntry(_Entry):
     num_layers: int
     num_heads: int
     num_kv_heads: int
-    chat_template: bool = Field(description="Whether its tokenizer has one.")
+    chat_template: bool = Field(description="True if its tokenizer has one.")
 
 
 class DatasetEntry(_Entry):

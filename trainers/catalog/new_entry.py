@@ -55,7 +55,7 @@ class Making:
         self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
         """Folder for files from which the entry is made but which it does not hold."""
         self.resumable = False
-        """Whether the folders survive an error, so that the same command can go on."""
+        """True if the folders survive an error, so that the same command can go on."""
         for folder in leftovers(target):
             if folder not in (self.folder, self.fetched):
                 shutil.rmtree(folder)

@@ -140,7 +140,7 @@ class TrainingConfig(Frozen):
 
     @property
     def copies_initial_model(self) -> bool:
-        """Whether a run holds the initial model a second time, frozen; below LoRA adapters it is there anyway."""
+        """True if a run holds the initial model a second time, frozen; below LoRA adapters it is there anyway."""
         return self.terms.kl.coefficient > 0 and self.model.lora is None
 
     @property

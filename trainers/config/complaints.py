@@ -37,7 +37,7 @@ class Complaint(NamedTuple):
     given: str | None = None
     """The value that the detail is about, shortened."""
     unknown: bool = False
-    """Whether there is no such setting, whatever its value."""
+    """True if there is no such setting, whatever its value."""
 
     @property
     def sentence(self) -> str:

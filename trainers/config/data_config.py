@@ -64,7 +64,7 @@ Filter = dict[str, Allowed]
 
 
 class DataConfig(Frozen):
-    """Which rows of which dataset, and how a row is asked.
+    """Dataset, rows, and the prompt made from a row.
 
     A column is named as it is in the dataset; `a.b` is field `b` of column `a`, `a.0` the first entry of its list.
     """

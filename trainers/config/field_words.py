@@ -1,4 +1,4 @@
-"""What other trainers and tuners call the settings and choices here: the one table of such words.
+"""Words of other trainers and tuners for the settings and choices here: the one table of them.
 
 Words are compared without case, spaces and punctuation, so that `clip_ratio_high`, `clipRatioHigh` and
 `clip-ratio-high` are one word.

@@ -80,5 +80,5 @@ class ComputeConfig(Frozen):
     )
     sharding: Literal["none", "fsdp", "zero2", "zero3"] = Field(
         default="none",
-        description="How several processes hold weights, gradients, optimizer state: each a copy (DDP), or in parts.",
+        description="Distribution of weights, gradients and optimizer state over processes: copies (DDP), or parts.",
     )

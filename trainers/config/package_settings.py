@@ -1,4 +1,4 @@
-"""What of a configuration installed packages may bring, and the settings of a loss that one adds."""
+"""Parts of a configuration that installed packages may bring, and the settings of their losses."""
 
 from collections.abc import Mapping
 from functools import cache

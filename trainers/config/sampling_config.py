@@ -26,7 +26,7 @@ class DynamicSampling(Frozen):
 
 
 class RolloutConfig(Frozen):
-    """How completions are sampled and how a rollout is cut into minibatches."""
+    """Sampling of completions, and the minibatches of a rollout."""
 
     prompts_per_rollout: int = Field(default=32, ge=1, le=MAX_PROMPTS)
     completions_per_prompt: int = Field(

@@ -31,7 +31,7 @@ class SettingSchema(NamedTuple):
 
 
 class SettingFacts(NamedTuple):
-    """What a user wants to know of a setting before changing it."""
+    """Description of a setting for somebody who wants to change it."""
 
     name: str
     """Dotted name, as in `SettingSchema`."""

@@ -1,4 +1,4 @@
-"""How many samples of each validation problem were judged, and how many of them were right. Imports no torch."""
+"""Counts of judged and right samples by validation problem. Imports no torch."""
 
 import hashlib
 from collections.abc import Sequence

@@ -28,9 +28,9 @@ class Verdict(NamedTuple):
     """The judgement of one answer."""
 
     equal: bool | None
-    """Whether the answer equals the gold answer; None if the grader failed, so that nobody knows."""
+    """True if the answer equals the gold answer; None if the grader failed, so that nobody knows."""
     timed_out: bool = False
-    """Whether the answer is called unequal because it could not be judged within the limits."""
+    """True if the answer is called unequal because it could not be judged within the limits."""
     failure: str = ""
     """The reason why the grader failed, if it did."""
 
@@ -80,7 +80,7 @@ class GraderProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether the child is known to have ended."""
+        """True if the child is known to have ended."""
         return self._child.returncode is not None
 
     def fileno(self) -> int:

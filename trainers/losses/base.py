@@ -129,7 +129,7 @@ class ClipParams(LossParams):
     """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
     clips_like_ppo: ClassVar[bool] = False
-    """Whether the epsilons of a package's loss bound a token's ratio as PPO's do. Then its baselines take them over.
+    """True if the epsilons of a package's loss bound a token's ratio as PPO's do. Then its baselines take them over.
 
     Those of ours that do are listed in `sweep_service.sweep.baselines`.
     """

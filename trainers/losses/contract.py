@@ -1,4 +1,4 @@
-"""What every policy loss keeps, ours and those of packages, as rules that a test can ask for.
+"""Rules that every policy loss keeps, ours or a package's, in a form that tests can use.
 
     from trainers.losses.contract import check_loss
 

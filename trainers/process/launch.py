@@ -67,7 +67,7 @@ def reserved_port() -> Generator[int]:
 
 
 class MeetingPlace(NamedTuple):
-    """Where the processes of one run find each other."""
+    """Rendezvous address of one run's processes."""
 
     file: Path
     """File that all of them write, in a folder that nobody else may enter; the first one makes it."""

@@ -21,7 +21,7 @@ _ERRNOS: Final = frozenset(
 _IN_TEXT: Final = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
 """The number of an error of the system, as Python names it, and libraries in Rust do, such as safetensors."""
 _TORCH: Final = ("unexpected pos", "iostream error", "PytorchStreamWriter failed")
-"""What torch says where a file cannot be written; it does not say why."""
+"""Torch's words for a file that cannot be written; they do not say why."""
 
 
 def machine_fault(error: BaseException) -> str | None:
@@ -41,5 +41,5 @@ def machine_fault(error: BaseException) -> str | None:
 
 
 def names_machine_fault(text: str) -> bool:
-    """Whether a text names, by its number, an error of the machine."""
+    """True if a text names, by its number, an error of the machine."""
     return any(int(python or rust) in _ERRNOS for python, rust in _IN_TEXT.findall(text))

@@ -74,7 +74,7 @@ def _fault(judgements: object, expected: int) -> str | None:
 
 
 def _is_truth(value: Any) -> bool:
-    """Whether this is true or false, whatever library made it; None counts as false."""
+    """True if this is true or false, whatever library made it; None counts as false."""
     try:
         return value is None or value in (0, 1)
     except (RuntimeError, ValueError):  # an array of several

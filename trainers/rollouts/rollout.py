@@ -108,9 +108,9 @@ class RolloutTensors(NamedTuple):
     advantages: Tensor
     """Advantages, unitless: (B,), or (B, T) where a completion's tokens have their own."""
     correct: Tensor
-    """Whether each completion is right: (B,), bool."""
+    """True where the completion is right: (B,), bool."""
     active: Tensor
-    """Whether the completion's group has an advantage that is not 0: (B,), bool."""
+    """True where the completion's group has an advantage that is not 0: (B,), bool."""
 
 
 def as_tensors(

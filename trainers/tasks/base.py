@@ -38,7 +38,7 @@ class Completion(NamedTuple):
     text: str
     tokens: int
     truncated: bool
-    """Whether the completion was cut before its end token."""
+    """True if the completion was cut before its end token."""
 
 
 class Judgement(NamedTuple):
@@ -50,9 +50,9 @@ class Judgement(NamedTuple):
     answer: str | None = None
     """Answer in the text, in a form that is the same for equal answers; None if there is none."""
     timed_out: bool = False
-    """Whether the judge gave up on the completion at its deadline."""
+    """True if the judge gave up on the completion at its deadline."""
     parts: Mapping[str, float | None] = {}
-    """What each of several rewards said, by its name, before weights; None where it failed; empty for one reward."""
+    """Values of several rewards by name, before weights; None where one failed; empty for one reward."""
 
 
 class Reward(Protocol):

@@ -95,7 +95,7 @@ class Prompt(Frozen):
 
 
 class AnswersTried(Frozen):
-    """Whether the reward takes problems' own answers, in a box, for right."""
+    """True if the reward takes problems' own answers, in a box, for right."""
 
     reward: str = Field(description="Name of the reward that says what is right.")
     tried: int
@@ -110,7 +110,7 @@ class Preview(Frozen):
 
     prompts: tuple[Prompt, ...] = Field(description="The shortest, the middle and the longest training prompt.")
     data: DataRecord
-    chat_template: bool = Field(description="Whether the tokenizer has one.")
+    chat_template: bool = Field(description="True if the tokenizer has one.")
     ends: tuple[str, ...] = Field(description="Tokens that end a completion.")
     answers: AnswersTried | None = Field(description="null: the reward is not ours, or is none.")
 

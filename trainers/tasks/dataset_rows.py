@@ -228,7 +228,7 @@ def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[
 
 
 def _has(columns: Mapping[str, None], column: str) -> bool:
-    """Whether a row has the column, or what a path leads into; unknown if no row could be read."""
+    """True if a row has the column, or what a path leads into; unknown if no row could be read."""
     return not columns or column in columns or column.partition(".")[0] in columns
 
 

@@ -112,7 +112,7 @@ class ReportInputs:
     """Version or digest of the code and of each dataset, by name, as of when these rows were read."""
     probe_gpu_hours: float = 0.0
     looks: int = 1
-    """How often confirm results were there to be looked at: once, and once more after each time that seeds were added
+    """Number of looks at confirm results: one, and another after each time that seeds were added
     to a sweep with a report."""
 
     @property
@@ -141,12 +141,12 @@ class ReportInputs:
 
     @property
     def halves(self) -> bool:
-        """Whether other validation problems measured the confirm stage than those that chose the configs."""
+        """True if other validation problems measured the confirm stage than those that chose the configs."""
         return self.measures[Stage.TUNE] != self.measures[Stage.CONFIRM]
 
     @property
     def interim(self) -> bool:
-        """Whether trials may still change; once the sweep leaves such a state, all have ended."""
+        """True if trials may still change; once the sweep leaves such a state, all have ended."""
         return self.sweep.state.trials_may_change
 
     @cached_property

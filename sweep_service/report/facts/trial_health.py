@@ -44,16 +44,16 @@ class Health:
     length_end: float | None = None
     diverged: bool = False
     answers_lost: bool = False
-    """Whether it ended with less than half of the share of right answers that it had at its best."""
+    """True if it ended with less than half of the share of right answers that it had at its best."""
 
     @property
     def collapsed(self) -> bool:
-        """Whether the trained model is a ruin: it lost more than half of its right answers, or diverged."""
+        """True if the trained model is a ruin: it lost more than half of its right answers, or diverged."""
         return self.diverged or self.answers_lost
 
     @property
     def reward_collapsed(self) -> bool:
-        """Whether the trial lost more than half of its best reward for a window, or diverged."""
+        """True if the trial lost more than half of its best reward for a window, or diverged."""
         if self.diverged:
             return True
         if self.reward_before is None or self.reward_lowest is None or self.reward_before <= 0:
@@ -62,7 +62,7 @@ class Health:
 
     @property
     def entropy_collapsed(self) -> bool:
-        """Whether less than a fifth of the entropy was left for a window."""
+        """True if less than a fifth of the entropy was left for a window."""
         if self.entropy_start is None or self.entropy_lowest is None or self.entropy_start <= 0:
             return False
         return self.entropy_lowest < ENTROPY_COLLAPSE * self.entropy_start

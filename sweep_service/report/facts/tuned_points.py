@@ -26,7 +26,7 @@ class TunedPoint:
     values: Mapping[int, float]
     """Objective by tune seed."""
     collapsed: bool
-    """Whether one of the config's tune trials collapsed or diverged."""
+    """True if one of the config's tune trials collapsed or diverged."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _ENDED: Final[Mapping[Ending | None, str]] = {
     Ending.CANCELLED: "stopped with the sweep",
     None: "never finished",
 }
-"""What became of an evaluation, by its ending; every other one failed."""
+"""Words for an evaluation's ending; every other ending is a failure."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What beta1 and beta2 do to entropy in one sweep, seed by seed: the figures behind the claims of `beta_claims`."""
+"""Effects of beta1 and beta2 on entropy in one sweep, seed by seed: the figures behind `beta_claims`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class BetaRun:
 
 @dataclass(frozen=True)
 class End:
-    """What a beta does at one value of the other beta."""
+    """Effect of a beta at one value of the other beta."""
 
     other: float
     effect: Interval

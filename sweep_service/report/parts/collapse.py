@@ -1,4 +1,4 @@
-"""How often a config's runs collapse, and what that does to a comparison that leaves collapsed runs out.
+"""Collapse rates of configs, and their meaning for a comparison that leaves collapsed runs out.
 
 A run collapses if it ends with less than half of the share of right answers that it had at its best, or diverges. One
 that failed by itself counts as well, because nobody knows where it would have ended. With no collapse in a few runs the

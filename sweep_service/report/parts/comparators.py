@@ -1,4 +1,4 @@
-"""With which configs the chosen ones are compared, and in what the two of a pair differ.
+"""Comparators of the chosen configs, and the settings in which the two of a pair differ.
 
 Nothing here looks at a confirm result, so no comparator is chosen for how well or badly it did.
 """

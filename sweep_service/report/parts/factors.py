@@ -39,7 +39,7 @@ class Factor:
     x: Floats | None
     """Position of each config (n,) on the parameter's scale; None for one that is not numeric."""
     log: bool
-    """Whether that scale is log10."""
+    """True if that scale is log10."""
 
     @property
     def numeric_levels(self) -> int:

@@ -1,4 +1,4 @@
-"""What the interval below the verdict counts, seeds alone or problems too, and why its halves are not equally long."""
+"""Basis of the verdict's interval: seeds alone or problems too, and the reason for its unequal halves."""
 
 from sweep_service.report.facts.problem_rates import COUNTED
 from sweep_service.report.facts.report_inputs import ReportInputs

@@ -24,7 +24,7 @@ from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
 
 _REACH: Final = 3.0
-"""How many times as far from zero as the verdict's interval an axis of differences reaches."""
+"""The axis extends to this multiple of the verdict interval's largest bound."""
 
 
 def confidence(report: Report) -> str:

@@ -39,7 +39,7 @@ class Arm:
     values: Mapping[int, float]
     """Objective by seed; a seed whose trial failed is missing."""
     steady: bool = True
-    """Whether the config did not collapse, so that its spread says something about that of the others."""
+    """True if the config did not collapse, so that its spread says something about that of the others."""
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
     """Share of right samples by seed and problem; a seed whose trial did not count them is missing."""
 

@@ -1,4 +1,4 @@
-"""What one setting does to a result, all else equal: a straight line for each training seed.
+"""Effect of one setting on a result, all else equal: a straight line for each training seed.
 
 Every seed of a stage trains the same configs, so that the seeds' slopes are draws of one quantity, and Student's t over
 seeds is exact for normal errors. Nothing is assumed of the configs: one may be noisier than others, results may be

@@ -52,7 +52,7 @@ class _Build:
     ended: str | None = None
     """Why the worker has ended the child before it was done."""
     wrong: bool = False
-    """Whether the report is to blame for that."""
+    """True if the report is to blame for that."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ class ReportBuilder:
 
     @property
     def builds(self) -> bool:
-        """Whether a report is being built, which may be done at any moment."""
+        """True if a report is being built, which may be done at any moment."""
         return self._build is not None
 
     def go_on(self) -> None:

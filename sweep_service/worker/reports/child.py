@@ -56,7 +56,7 @@ class ReportChild:
 
     @property
     def gone(self) -> bool:
-        """Whether the process has ended; nothing of it is left then."""
+        """True if the process has ended; nothing of it is left then."""
         if self.process.poll() is None:
             return False
         self._close()

@@ -34,7 +34,7 @@ def asked_before(store: Store, sweep: Sweep, config_ids: Collection[str]) -> tup
 
 
 def _may_be_same(raw: Mapping[str, Any], own: TrainingConfig) -> bool:
-    """Whether a base as it was submitted names the same task and kind of model, or leaves them to the defaults."""
+    """True if a base as it was submitted names the same task and kind of model, or leaves them to the defaults."""
     pairs = ((raw.get("task"), own.task.name), (raw.get("model"), own.model.name))
     return all(not isinstance(part, dict) or part.get("name", name) == name for part, name in pairs)
 
