@@ -379,27 +379,27 @@ MUTATIONS: dict[str, Mutation] = {
     "value loss without its half": Mutation("losses.critic", "(errors_BT / 2)", "errors_BT", of_critic),
     "advantages by the biased variance": Mutation("losses.critic", "(number - 1).clamp", "number.clamp", of_critic),
     "value loss without its factor": Mutation("losses.objective", "critic.value_coeff * value", "value", of_critic),
-    "values after the token": Mutation("training.critic", "[:, -width - 1 : -1]", "[:, -width:]", of_critic),
+    "values after the token": Mutation("training.value_head", "[:, -width - 1 : -1]", "[:, -width:]", of_critic),
     "advantages not normalised": Mutation(
-        "training.critic",
+        "training.value_head",
         "normalized(raw_BT, judged_BT, sums[0]) if self._params.normalize else raw_BT",
         "raw_BT",
         of_critic,
     ),
     "values that train nothing below the head": Mutation(
-        "training.critic", "self.head(hidden_BSH.to(", "self.head(hidden_BSH.detach().to(", of_critic
+        "training.value_head", "self.head(hidden_BSH.to(", "self.head(hidden_BSH.detach().to(", of_critic
     ),
     "head's gradient kept for the next update": Mutation(
-        "training.critic", "lambda *_: self.head.zero_grad()", "lambda *_: None", of_critic
+        "training.value_head", "lambda *_: self.head.zero_grad()", "lambda *_: None", of_critic
     ),
     "head's gradient not clipped": Mutation(
-        "training.critic",
+        "training.value_head",
         "return clip_grad_norm_(self.head.parameters(), self._optimizer_config.max_grad_norm)",
         "return torch.zeros(())",
         of_critic,
     ),
     "head with the policy's learning rate": Mutation(
-        "training.critic", "self._params.learning_rate or ", "", of_critic
+        "training.value_head", "self._params.learning_rate or ", "", of_critic
     ),
     # resume
     "value head forgotten after a resume": Mutation(

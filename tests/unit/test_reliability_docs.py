@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_promise_names_tests_that_exist() -> None:
-    text = (ROOT / "docs" / "reliability.md").read_text()
+    text, _, _ = (ROOT / "docs" / "reliability.md").read_text().partition("\n## ")
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 10
     for row in rows:
