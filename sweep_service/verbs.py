@@ -59,6 +59,11 @@ class Verb:
     cannot: str = ""
     """Heading of the page that says why it is refused."""
 
+    def __post_init__(self) -> None:
+        """Refuse what needs a route of its own."""
+        assert not ("{trial_id}" in self.path and (self.request or self.command))
+        assert not (self.page and self.request)
+
     @property
     def text(self) -> str:
         """Its effect, for the API's description and the command's help."""

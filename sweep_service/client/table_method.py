@@ -20,7 +20,10 @@ def of_table(stub: Callable[Concatenate[Own, Given], Answer]) -> Callable[Concat
 
     @wraps(stub)
     def method(client: Own, *given: Given.args, **named: Given.kwargs) -> Any:
-        _, about, *bodies = takes.bind(client, *given, **named).arguments.values()
+        try:
+            _, about, *bodies = takes.bind(client, *given, **named).arguments.values()
+        except TypeError as error:
+            raise TypeError(f"{verb.name}{takes}: {error}") from None
         path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
         sent = {"json": document_of(bodies[0], verb.request.refused)} if verb.request else {}
         return client.ask("POST", f"/v1/{path}", verb.answer, **sent)

@@ -271,7 +271,7 @@ class Effect(ReportPart):
     trend_p: float | None = None
     """P value for no linear trend over the parameter's values; None for values without order."""
     kind: Literal["levels", "trend"] = "levels"
-    """True if each value has its own mean; otherwise all lie on a fitted parabola or line."""
+    """`levels`: each value has its own mean; `trend`: all lie on a fitted parabola or line."""
 
 
 class Surface(ReportPart):
@@ -413,7 +413,7 @@ class BenchmarkTable(ReportPart):
     rows: list[BenchmarkRow]
     """Initial models, the baseline, further comparators, then the configs of the space, best objective first."""
     sentence: str
-    """True if the mean over benchmarks agrees with the verdict on the objective."""
+    """Says whether the mean over benchmarks agrees with the verdict on the objective."""
     text: list[str]
     """Sentences that say how to read the table, and how much its problems can show."""
 

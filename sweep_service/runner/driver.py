@@ -46,7 +46,6 @@ def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> N
         remove_unneeded(store.list_attempts(sweep.id))
     store.set_sweep_state(fence, *end)
     lease.stop()
-    store.release_lease(fence)  # while this process takes leave of Ray, the report is begun
 
 
 def _run_trials(

@@ -56,7 +56,9 @@ EVERY_UPDATE: Final = frozenset(
         "time/step_s",
     }
 )
-"""Metrics of which MLflow gets the value of every update; those of a rollout, as its reward, stay the same in it."""
+"""Metrics of which MLflow gets the value of every update."""
+OF_ROLLOUT: Final = frozenset({"reward/mean", "completion/length_mean"})
+"""Metrics that stay the same over a rollout's updates; MLflow gets the value at the first."""
 
 EXPERIMENT_TAGS: Final = {
     "mlflow.experimentKind": "custom_model_development",
@@ -172,14 +174,19 @@ def metric_key(name: str) -> str:
 def chunk_points(chunk: Chunk, updates_per_rollout: int) -> list[MetricPoint]:
     """Return a chunk's values as metrics; a step without a value has none.
 
-    Training metrics outside `EVERY_UPDATE` keep only the value at each rollout's last update, when ratios are furthest
-    from 1; with all values MLflow could take more CPU time than training a small policy.
+    Training metrics outside `EVERY_UPDATE` and `OF_ROLLOUT` keep only the value at each rollout's last update, when
+    ratios are furthest from 1; with all values MLflow could take more CPU time than training a small policy.
     """
+
+    def is_shown(key: str, step: int) -> bool:
+        update = 1 if key in OF_ROLLOUT else 0  # the first of a rollout, or the last
+        return key in EVERY_UPDATE or step % updates_per_rollout == update % updates_per_rollout
+
     return [
         MetricPoint(metric_key(key), value, milliseconds(time), step)
         for key, values in chunk.metrics.items()
         for step, time, value in zip(chunk.steps, chunk.times, values, strict=True)
-        if value is not None and (chunk.kind == "evaluation" or key in EVERY_UPDATE or step % updates_per_rollout == 0)
+        if value is not None and (chunk.kind == "evaluation" or is_shown(key, step))
     ]
 
 

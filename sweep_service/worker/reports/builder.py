@@ -85,7 +85,7 @@ class ReportBuilder:
 
     @property
     def builds(self) -> bool:
-        """True if a report is being built, which may be done at any moment."""
+        """True if a report is being built; it may be ready at any moment."""
         return self._build is not None
 
     def go_on(self) -> None:

@@ -596,7 +596,7 @@ def stored_points(store: Store, sweep_id: str) -> dict[str, set[tuple[str, float
     found: dict[str, set[tuple[str, float, int, int]]] = {}
     for curve in store.curves(sweep_id, KEYS):
         for step, at, value in zip(curve.steps, curve.times, curve.values, strict=True):
-            if value is not None and (curve.key != "reward/mean" or step % 8 == 0):  # 8 updates a rollout
+            if value is not None and (curve.key != "reward/mean" or step % 8 == 1):  # 8 updates a rollout
                 found.setdefault(curve.trial_id, set()).add((curve.key, value, mlflow_words.milliseconds(at), step))
     return found
 

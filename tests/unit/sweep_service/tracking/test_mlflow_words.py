@@ -66,7 +66,7 @@ def test_every_metric_keeps_its_name() -> None:
 
 def test_the_main_curves_and_those_of_a_config_are_metrics() -> None:
     assert set(OF_CONFIGS) <= set(KEYS) <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
-    assert set(FIRST) <= set(EVALUATION_METRICS) | mlflow_words.EVERY_UPDATE | {"reward/mean", "completion/length_mean"}
+    assert set(FIRST) <= set(EVALUATION_METRICS) | mlflow_words.EVERY_UPDATE | mlflow_words.OF_ROLLOUT
     assert set(STEP_METRICS) >= mlflow_words.EVERY_UPDATE
 
 
@@ -78,6 +78,17 @@ def test_points_keep_their_own_times_and_leave_out_what_is_missing() -> None:
         MetricPoint("entropy", 1.0, 10001, 3),
         MetricPoint("entropy", 0.9, 11500, 4),
     ]
+
+
+@pytest.mark.parametrize(("updates", "reward", "kl"), [(8, [1, 9], [8]), (1, [*range(1, 11)], [*range(1, 11)])])
+def test_a_rollouts_metrics_come_with_its_first_update_and_most_others_with_its_last(
+    updates: int, reward: list[int], kl: list[int]
+) -> None:
+    steps = [*range(1, 11)]  # the second rollout is cut short
+    values = {key: [0.5] * len(steps) for key in ("reward/mean", "kl/k3", "loss")}
+    points = mlflow_words.chunk_points(Chunk(id=1, kind="step", steps=steps, times=[0.0] * 10, metrics=values), updates)
+    shown = {key: [point.step for point in points if point.key == key] for key in values}
+    assert shown == {"reward/mean": reward, "kl/k3": kl, "loss": steps}
 
 
 def test_lesser_metrics_have_a_point_a_rollout_and_evaluations_all() -> None:
