@@ -415,7 +415,7 @@ class Client(VerbMethods, LogReading):
 
 
 def _what_follows(sweep: SweepView) -> str:
-    """Say that a sweep goes on though nobody waits for it any more."""
+    """Return the further life of a sweep in words, for somebody whose wait is over its time limit."""
     match sweep.desired_state:
         case DesiredState.PAUSE if sweep.state.needs_runner:
             return "it will be paused all the same, as soon as its trials have saved"

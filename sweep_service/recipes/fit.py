@@ -13,7 +13,7 @@ _MAX_ROLLOUTS: Final = 1000
 _MAX_SEEDS: Final = 12
 """Largest number of confirm seeds; beyond it GPUs stay idle in the last wave."""
 _ROUND: Final = 10
-"""Evaluations fall on multiples of this many rollouts, so that none cuts a rollout."""
+"""The number of rollouts is a multiple of this, so that whole rollouts lie between evaluations."""
 _LARGEST_BUDGET: Final = 1.5
 """Largest factor between a trial's time limit and its estimate with margin; hours beyond that are left over."""
 

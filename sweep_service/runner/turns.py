@@ -36,7 +36,7 @@ class Turns:
 
     @property
     def is_early(self) -> bool:
-        """True if the last request returned nothing."""
+        """True if a request a moment ago returned nothing."""
         return self._since is not None and time.monotonic() - self._asked_at < ASK_EVERY_S
 
     def begin(self, work_id: str, directory: str, part: Part, *, alone: bool) -> Attempt | None:

@@ -253,7 +253,7 @@ class Budget(SpecPart):
 
 
 class Retries(SpecPart):
-    """Numbers of forgiven crashes and failed trials."""
+    """Limits on crashes, on silence, and on failed trials."""
 
     max_crashes: int = Field(
         default=3,
