@@ -7,7 +7,7 @@ from statistics import fmean
 
 from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import COLUMNS, trial_health, value_at
+from sweep_service.report.facts.trial_health import COLUMNS, Health, value_at
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.endings import MEANINGS
@@ -17,14 +17,19 @@ from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
 
 
 def trial_row(
-    trial: Trial, label: str, objective: float | None, inputs: ReportInputs, model: MeasuredModel | None
+    trial: Trial,
+    label: str,
+    objective: float | None,
+    inputs: ReportInputs,
+    health: Health,
+    model: MeasuredModel | None,
 ) -> TrialRow:
-    """Return one trial as a row, with what its curves say about its health.
+    """Return one trial as a row.
 
     Args:
+        health: what the trial's curves say about its health.
         model: the trial's last model, if it has been measured on benchmarks.
     """
-    health = trial_health(trial, inputs)
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
         failed_by_itself=objective is None and _failed_by_itself(trial),

@@ -6,8 +6,8 @@ from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text
+from sweep_service.report.findings.curve_rules import EXPLOSION
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
-from sweep_service.report.parts.symptoms import EXPLOSION
 
 _NEAR: Final = 0.85
 """Share of the explosion limit from which the zone of explosion is shown."""

@@ -1,1 +1,1 @@
-"""One module for each part of the report, made from the facts: verdict, ties, claims, warnings and the rest."""
+"""One module for each further part of the report, made from the facts."""

@@ -8,8 +8,8 @@ from statistics import fmean, median
 from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.formatting import count, estimate, number
 from sweep_service.report.model import BenchmarkCell, BenchmarkDifference, BenchmarkRow, Outcome, Verdict
-from sweep_service.report.parts.comparators import KINDS
 from sweep_service.report.statistics.critical_values import student_critical
+from sweep_service.report.verdict.comparators import KINDS
 from sweep_service.sweep.records import Stage, Sweep
 from sweep_service.sweep.spec import MIN_SEEDS, Benchmarks
 

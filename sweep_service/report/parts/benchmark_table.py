@@ -13,8 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from sweep_service.report.facts.measured_models import MeasuredModel, final_models, initial_models
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.table_rows import in_order, is_comparator
+from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.model import (
     BenchmarkCell,
     BenchmarkColumn,
@@ -26,6 +25,7 @@ from sweep_service.report.model import (
 from sweep_service.report.parts.benchmark_sentences import agreement, reading
 from sweep_service.report.statistics.critical_values import Floats
 from sweep_service.report.statistics.seeds_and_problems import paired_difference
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.evaluations import is_measured
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from sweep_service.sweep.spec import MIN_SEEDS
@@ -92,9 +92,7 @@ def _columns(names: Sequence[str]) -> list[Sequence[str]]:
 
 def _rows(facts: Facts) -> list[ConfigRow]:
     """Return the baseline, further comparators, then the configs of the space, each group best first."""
-    return sorted(
-        in_order(facts.rows), key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2
-    )
+    return sorted(facts.ordered, key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2)
 
 
 def _is_baseline(one: _Measured) -> bool:

@@ -7,13 +7,13 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Final
 
-from sweep_service.report.facts.provenance import provenance
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.table_rows import in_order, is_comparator
+from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
 from sweep_service.report.model import BestConfig, CheckpointRef, ConfigRow, Outcome, StageResult
-from sweep_service.report.parts.comparators import LOSS
-from sweep_service.report.parts.verdict import all_equal_text, shared_lead_text
+from sweep_service.report.parts.provenance import provenance
+from sweep_service.report.sweep_facts import Facts
+from sweep_service.report.verdict.comparators import LOSS
+from sweep_service.report.verdict.verdict import all_equal_text, shared_lead_text
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import mean_of_all, same_objective
 from sweep_service.sweep.own_trainer import command_line, own_file
@@ -206,7 +206,7 @@ def _cost(row: ConfigRow, baseline: ConfigRow | None) -> str:
 
 def _others(facts: Facts, row: ConfigRow) -> list[str]:
     """Say why other configs were not picked: the confirmed ones, then the best of those that tuning dropped."""
-    rest = [other for other in in_order(facts.rows) if other.id != row.id]
+    rest = [other for other in facts.ordered if other.id != row.id]
     texts = [_confirmed(facts, row, other, other.confirm) for other in rest if other.confirm]
     dropped = [other for other in rest if other.confirm is None and other.tune and not is_comparator(other)]
     first = next((other.id for other in dropped if other.id not in facts.candidates), None)

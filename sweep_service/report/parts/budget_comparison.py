@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import BudgetComparison, Unit
 from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage, Trial, TrialState
 
 _UNITS: Final[tuple[Unit, ...]] = ("tokens", "hours")

@@ -5,7 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from sweep_service.report.facts.report_inputs import Drawn, ReportInputs
+from sweep_service.report.facts.report_inputs import CURVES, Drawn, ReportInputs
+from sweep_service.report.facts.rollouts import by_rollout
 from sweep_service.report.model import ConfigRow, CurveSet, ReportCurve, SeedCurve
 from sweep_service.report.statistics.critical_values import student_critical
 from sweep_service.report.statistics.differences import MIN_SEEDS
@@ -21,8 +22,6 @@ FEW_CONFIGS: Final = 20
 NUM_RANKED: Final = 5
 """Number of configs, best by tune mean, that are prominent even if unconfirmed."""
 _DIGITS = 4
-_SUMMED: Final = "entropy_change/"
-"""Prefix of the metrics that add up over a rollout's updates; all others are averaged."""
 _PEAKED: Final = ("clip_fraction/", "grad_norm", "kl/", "ppo_kl", "probe/kl")
 """Prefixes of the metrics whose means are thinned to the extremes of each stretch. Other means are averaged over it at
 common steps, because they are stacked or drawn against each other; their bands keep the extreme bounds."""
@@ -43,6 +42,16 @@ def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
     ranked = sorted((row.tune.mean, row.id) for row in rows if row.tune)
     outer = {id_ for _, id_ in (*ranked[:1], *ranked[-NUM_RANKED:])}
     return frozenset(row.id for row in rows if row.confirm or Role.SPACE not in row.roles or row.id in outer)
+
+
+def shown_metrics(inputs: ReportInputs) -> Mapping[str, Drawn]:
+    """Return what is shown over time: the validation reward only where it is another number than avg@k."""
+    pairs = [
+        (inputs.present(trial.id, "eval/avg_at_k").values, inputs.present(trial.id, "eval/reward_mean").values)
+        for trial in inputs.trials
+    ]
+    same = all(np.array_equal(right, reward) for right, reward in pairs)
+    return {key: drawn for key, drawn in CURVES.items() if not (same and key == "eval/reward_mean")}
 
 
 def curve_sets(
@@ -105,19 +114,6 @@ def _share(curves: int, least: int) -> int:
     """Return how many points each curve may have; `least` where an equal share would be too few to draw."""
     share = min(MOST_POINTS, POINTS // max(1, curves))
     return share if share >= FEWEST_POINTS else least
-
-
-def by_rollout(series: Series, updates: int, key: str) -> Series:
-    """Sum or average over each rollout's updates, because ratios drift from 1 within a rollout and then start anew."""
-    rollouts = (series.steps - 1) // updates
-    starts = np.append(0, 1 + np.flatnonzero(rollouts[1:] != rollouts[:-1]))
-    present = ~np.isnan(series.values)
-    sums = np.add.reduceat(np.where(present, series.values, 0.0), starts)
-    counts = np.add.reduceat(present.astype(np.int64), starts)
-    divisor = np.minimum(counts, 1) if key.startswith(_SUMMED) else counts
-    ends = np.append(starts[1:], len(series.steps)) - 1
-    values = np.divide(sums, divisor, out=np.full(len(starts), np.nan), where=counts > 0)
-    return Series(series.steps[ends], values)
 
 
 def _config_curve(curve: _CurveId, runs: Sequence[_SeedRun], points: tuple[int, int], band: bool) -> ReportCurve:

@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.table_rows import in_order
 from sweep_service.report.model import Descriptive, Profile, StageResult
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage
 
 THRESHOLDS: Final = 41
@@ -20,7 +19,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
     if not facts.comparisons:
         return None
     comparison = facts.verdict.comparison or facts.comparisons[0]
-    arms = {row.id: row.confirm for row in in_order(facts.rows) if row.confirm is not None}
+    arms = {row.id: row.confirm for row in facts.ordered if row.confirm is not None}
     results = {id_: np.sort([seed.value for seed in stage.seeds]) for id_, stage in arms.items()}
     everything = np.concatenate(list(results.values()))
     thresholds = np.unique(np.linspace(everything.min(), everything.max(), THRESHOLDS))

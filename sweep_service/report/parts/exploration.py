@@ -12,14 +12,14 @@ from typing import Final
 import numpy as np
 
 from search_spaces.distributions import Distribution
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.tuned_points import SeedFit, TunedPoint, fit_seeds, searched, tuned_points
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Effect, EffectLevel, Exploration
 from sweep_service.report.parts.factors import Coding, Factor, code
 from sweep_service.report.parts.surface import surface
+from sweep_service.report.parts.tuned_points import SeedFit, TunedPoint, fit_seeds, searched, tuned_points
 from sweep_service.report.statistics.critical_values import Floats, student_critical
 from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_of_t, p_text
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.labels import short_name
 
 MIN_CONFIGS: Final = 3

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from search_spaces.distributions import Distribution, is_number
-from sweep_service.report.facts.tuned_points import distinct, on_log_scale
+from sweep_service.report.parts.tuned_points import distinct, on_log_scale
 from sweep_service.report.statistics.critical_values import Floats
 from sweep_service.sweep.labels import value_text
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.tuned_points import SeedFit, collapsed_in_tuning, distinct, fit_seeds
 from sweep_service.report.model import Cell, ConfigRow, Grid
 from sweep_service.report.parts.tradeoff import kept_by_stage
+from sweep_service.report.parts.tuned_points import SeedFit, collapsed_in_tuning, distinct, fit_seeds
 from sweep_service.report.statistics.critical_values import student_critical
 from sweep_service.report.statistics.differences import MIN_SEEDS
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Config, Role, Stage
 

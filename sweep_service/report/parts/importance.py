@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.tuned_points import TunedPoint, tuned_points
 from sweep_service.report.model import Importance
+from sweep_service.report.parts.tuned_points import TunedPoint, tuned_points
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.labels import short_name
 
 MIN_CONFIGS: Final = 20

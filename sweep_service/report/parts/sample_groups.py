@@ -4,8 +4,8 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
-from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import ConfigRow, SampledCompletion, SampleGroup, TrialRow
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Sample, Stage
 
 MOST: Final = 6

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
-from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import ConfigRow, TradeoffPoint
 from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage
 
 

@@ -19,7 +19,7 @@ from sweep_service.report.model import (
     TrialRow,
     Unit,
 )
-from sweep_service.report.parts.comparators import COMMON, KINDS
+from sweep_service.report.verdict.comparators import COMMON, KINDS
 from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 import trainers
 from sweep_service.report import report_json
 from sweep_service.report.build import build
-from sweep_service.report.facts.provenance import data_parts
 from sweep_service.report.facts.report_inputs import CURVE_KEYS, ReportInputs
+from sweep_service.report.parts.provenance import data_parts
 from sweep_service.report.render.csv import render_csv
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.report.parts.comparators import differs_in
+from sweep_service.report.verdict.comparators import differs_in
 from sweep_service.runner.trainer_process import needed_packages
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.labels import params_texts

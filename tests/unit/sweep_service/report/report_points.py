@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep_service.report.build import _facts
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.plan import add_config, first_records, make_trials
 from sweep_service.sweep.records import Attempt, Config, Role, Stage, SweepState, Trial, TrialState
 from sweep_service.sweep.series import TrialSeries
@@ -71,7 +70,7 @@ def facts_of(
 ) -> Facts:
     """What the parts start from."""
     sweep = make_sweep(spec, id="swp_test", state=SweepState.FINALIZING)
-    return _facts(ReportInputs(sweep, tuple(configs), tuple(trials), series, tuple(attempts)))
+    return Facts(ReportInputs(sweep, tuple(configs), tuple(trials), series, tuple(attempts)))
 
 
 def _series(trial_id: str, value: float, collapsed: bool) -> TrialSeries:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweep_service.report.facts.sweep_facts import Facts
 from sweep_service.report.model import BudgetComparison
 from sweep_service.report.parts.budget_comparison import budget_comparisons
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.plan import first_records, make_trials
 from sweep_service.sweep.records import Attempt, Stage, Trial, TrialState
 from sweep_service.sweep.series import TrialSeries

@@ -1,12 +1,12 @@
 """Summaries that claim nothing, by hand-worked numbers."""
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from sweep_service.report.build import _facts
 from sweep_service.report.parts.descriptive import descriptive, improvement, interquartile_mean
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage, TrialState
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import NO_BASELINE, ending, every
@@ -32,7 +32,7 @@ def test_improvement_counts_pairs_and_halves_ties() -> None:
 
 
 def test_profiles_and_means_are_those_of_the_confirm_seeds() -> None:
-    facts = _facts(sweep_inputs())
+    facts = Facts(sweep_inputs())
     found = descriptive(facts)
     assert found.comparator_id == facts.verdict.comparison.comparator_id
     results = {id_: [s.value for s in row.confirm.seeds] for id_, row in facts.rows.items() if row.confirm}
@@ -51,31 +51,38 @@ def test_profiles_and_means_are_those_of_the_confirm_seeds() -> None:
         assert found.improvement[id_] == pytest.approx(np.mean(pairs))
 
 
+def changed(facts: Facts, **known: Any) -> Facts:
+    """The same facts, of which some were found to be otherwise."""
+    copy = Facts(facts.inputs)
+    vars(copy).update({"rows": facts.rows, "comparisons": facts.comparisons, **known})
+    return copy
+
+
 def test_training_spread_leaves_out_configs_that_collapsed_and_the_evaluation_part_follows() -> None:
-    facts = _facts(sweep_inputs())
+    facts = Facts(sweep_inputs())
     out = facts.comparisons[0].config_id
     trials = [
         trial.model_copy(update={"evaluation_se": 0.9 if trial.config_id == out else 0.02}) for trial in facts.trials
     ]
-    found = descriptive(replace(facts, unsteady=frozenset([out]), trials=trials))
+    found = descriptive(changed(facts, unsteady=frozenset([out]), trials=trials))
     sds = [row.confirm.sd or 0 for row in facts.rows.values() if row.confirm and row.id != out]
     assert found.training_sd == pytest.approx(np.sqrt(np.mean(np.square(sds))))
     assert found.evaluation_se == pytest.approx(0.02)
     bare = [trial.model_copy(update={"evaluation_se": None}) for trial in facts.trials]
-    without = descriptive(replace(facts, trials=bare))
+    without = descriptive(changed(facts, trials=bare))
     assert without.evaluation_se is None
 
 
 def test_one_seed_or_equal_results_break_nothing() -> None:
-    one = descriptive(_facts(sweep_inputs(on_seeds((0,), confirm=(5,), top_k=1))))
+    one = descriptive(Facts(sweep_inputs(on_seeds((0,), confirm=(5,), top_k=1))))
     assert one.training_sd is None
-    zero = descriptive(_facts(sweep_inputs(fate=ending(every, TrialState.DIVERGED, step=80))))
+    zero = descriptive(Facts(sweep_inputs(fate=ending(every, TrialState.DIVERGED, step=80))))
     assert zero.thresholds == [0.0]
     assert set(zero.improvement.values()) == {0.5}
 
 
 def test_nothing_without_a_confirmed_comparator() -> None:
-    assert descriptive(_facts(sweep_inputs(confirmed=False))) is None
-    assert descriptive(_facts(sweep_inputs({"baselines": NO_BASELINE}))) is None
+    assert descriptive(Facts(sweep_inputs(confirmed=False))) is None
+    assert descriptive(Facts(sweep_inputs({"baselines": NO_BASELINE}))) is None
     failing = ending(lambda config, trial: trial.stage is Stage.CONFIRM)
-    assert descriptive(_facts(sweep_inputs(fate=failing))) is None
+    assert descriptive(Facts(sweep_inputs(fate=failing))) is None

@@ -11,10 +11,10 @@ from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from sweep_service.report.facts.tuned_points import fit_seeds, tuned_points
 from sweep_service.report.model import Effect, Exploration
 from sweep_service.report.parts.exploration import _analyse, exploration
 from sweep_service.report.parts.factors import code
+from sweep_service.report.parts.tuned_points import fit_seeds, tuned_points
 from tests.unit.sweep_service.report.report_points import Score, tuned
 
 B1, B2, EPSILON, LR = "loss.beta1", "loss.beta2", "loss.epsilon", "optimizer.learning_rate"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweep_service.report.build import _facts
 from sweep_service.report.model import Cell, Grid
 from sweep_service.report.parts.grid import grid
+from sweep_service.report.sweep_facts import Facts
 from tests.unit.sweep_service.report.report_points import tuned
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
@@ -120,7 +120,7 @@ def test_no_grid_without_two_listed_parameters() -> None:
 
 
 def test_cells_have_confirm_means_and_entropies() -> None:
-    facts = _facts(sweep_inputs({"space": SPACE}))
+    facts = Facts(sweep_inputs({"space": SPACE}))
     found = grid(facts)
     one = next(cell for cell in found.cells if cell.config_id == facts.best.id)
     assert one.confirm == facts.best.confirm.mean

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sweep_service.report.build import _facts
 from sweep_service.report.model import TradeoffPoint
 from sweep_service.report.parts.tradeoff import best_of_both, tradeoff
 from sweep_service.report.statistics.differences import mean_interval
+from sweep_service.report.sweep_facts import Facts
 from tests.unit.sweep_service.report.report_points import tuned
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import ending
@@ -17,7 +17,7 @@ def point(name: str, objective: float, entropy: float) -> TradeoffPoint:
 
 
 def test_both_coordinates_come_from_the_same_trials() -> None:
-    facts = _facts(sweep_inputs())
+    facts = Facts(sweep_inputs())
     points = {point.config_id: point for point in tradeoff(facts)}
     assert list(points) == list(facts.rows)
     for id_, row in facts.rows.items():
@@ -50,6 +50,6 @@ def test_the_front_is_what_nothing_beats() -> None:
 
 def test_trials_that_failed_or_have_no_entropy_are_left_out() -> None:
     fate = ending(lambda config, trial: config.number == 0 and trial.seed == 0, step=100)
-    facts = _facts(sweep_inputs(fate=fate, confirmed=False))
+    facts = Facts(sweep_inputs(fate=fate, confirmed=False))
     assert tradeoff(facts)[0].n == 1
     assert tradeoff(tuned({"loss.beta1": [0.0, 1.0]}, lambda *_: 0.5)) == []

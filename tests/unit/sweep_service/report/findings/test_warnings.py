@@ -1,6 +1,8 @@
 """What the golden file of warnings does not show: figures by formula, limits of rules, and the rules' own words."""
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +25,17 @@ from tests.unit.sweep_service.report.report_worlds import (
     warning,
 )
 
+DOCS = Path(__file__).parents[5] / "docs"
 ROOM = {"AT_FLOOR", "AT_CEILING"}
 
 
 def warnings_of(inputs: ReportInputs) -> dict[str, Caution]:
     return {caution.code: caution for caution in build(inputs).cautions}
+
+
+def test_the_documents_have_every_rule() -> None:
+    page = (DOCS / "report.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(DOCS / "warnings_table.py"))["with_table"](page) == page, "run docs/warnings_table.py"
 
 
 def test_every_warning_says_its_rule() -> None:

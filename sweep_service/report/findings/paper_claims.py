@@ -1,29 +1,27 @@
 """Claims of the CE-GPPO paper (arXiv 2509.20712), held against this sweep.
 
 Four claims about stability and one about results compare one ce_gppo config with its twin, the config with PPO clip's
-gradient and everything else the same, seed by seed; what beta1 and beta2 do to entropy is in `beta_claims`. Every
-interval of these has 95 % by itself, not all of them together.
+gradient and everything else the same, seed by seed; those about the effects of beta1 and beta2 on entropy are in
+`beta_claims`. Every interval of these has 95 % by itself, not all of them together.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
 from scipy import stats
 
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.table_rows import in_order
+from sweep_service.report.facts.rollouts import by_rollout
+from sweep_service.report.findings.rule import Evidence, Rule, figures_of
 from sweep_service.report.formatting import count, estimate, signed
-from sweep_service.report.model import Claim, ConfigRow, Holds, TrialRow
-from sweep_service.report.parts.beta_claims import beta_claims, made_claim
-from sweep_service.report.parts.curve_sets import by_rollout
+from sweep_service.report.model import ConfigRow, Holds, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Interval, mean_interval
-from sweep_service.sweep.baselines import without_betas
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.report.sweep_facts import Facts
+from sweep_service.sweep.records import Stage, TrialState
 from sweep_service.sweep.series import Values
 
 MARGIN: Final = 0.01
@@ -33,8 +31,6 @@ MORE_OFTEN: Final = 0.1
 IN_RANGE: Final = 2.0
 """Factor up to which two sizes count as one range."""
 _FEWEST_POINTS: Final = 8
-_KL: Final = "KL from the policy that sampled stays within PPO clip's range (Fig. 4)"
-_NORM: Final = "the gradient's norm stays within PPO clip's range (Fig. 4)"
 
 
 @dataclass(frozen=True)
@@ -58,42 +54,12 @@ class _Pair:
         return text
 
 
-def claims(facts: Facts) -> list[Claim]:
-    """Check every claim that the sweep has the configs for; none without ce_gppo configs."""
-    pair = _pair(facts)
-    compared: list[Claim | None] = []
-    if pair is not None:
-        compared = [
-            _steadier(facts, pair),
-            _no_worse(facts, pair),
-            _no_more_divergences(facts),
-            _in_range(facts, pair, "KL_IN_RANGE", _KL, ("kl/k3", "ppo_kl")),
-            _in_range(facts, pair, "GRAD_NORM_IN_RANGE", _NORM, ("grad_norm",)),
-        ]
-    return [*(claim for claim in compared if claim is not None), *beta_claims(facts)]
-
-
-def preserving(facts: Facts, row: ConfigRow) -> bool:
-    """Say whether a config of the space passes gradients that PPO clip drops: ce_gppo with a beta above 0."""
-    loss = facts.configs[row.id].training.get("loss", {})
-    return Role.SPACE in row.roles and row.loss == "ce_gppo" and (loss.get("beta1", 0) > 0 or loss.get("beta2", 0) > 0)
-
-
-def _twin(facts: Facts, row: ConfigRow) -> ConfigRow | None:
-    """Return the sweep's config with PPO clip's gradient and everything else the same."""
-    training = facts.configs[row.id].training
-    clipped = {**training, "loss": without_betas(training["loss"])}
-    return next((facts.rows[config.id] for config in facts.configs.values() if config.training == clipped), None)
-
-
 def _pair(facts: Facts) -> _Pair | None:
     """Return the best config that has a twin, with its twin: the best of the space if it is one of CE-GPPO's."""
-    candidates = [row for row in in_order(facts.rows) if preserving(facts, row)]
-    candidates.sort(key=lambda row: facts.best is None or row.id != facts.best.id)
-    twins = ((row, twin) for row in candidates if (twin := _twin(facts, row)) is not None)
-    config, baseline = next(twins, (None, None))
-    if config is None or baseline is None:
+    ids = sorted(facts.twins, key=lambda id_: facts.best is None or id_ != facts.best.id)
+    if not ids:
         return None
+    config, baseline = facts.rows[ids[0]], facts.twins[ids[0]]
     stage = Stage.CONFIRM if config.confirm and baseline.confirm else Stage.TUNE
     mine, theirs = (
         {trial.seed: trial for trial in facts.trials_of(row.id) if trial.stage is stage} for row in (config, baseline)
@@ -104,16 +70,12 @@ def _pair(facts: Facts) -> _Pair | None:
     return _Pair(config, baseline, stage, whole, len(shared) - len(whole))
 
 
-def _steadier(facts: Facts, pair: _Pair) -> Claim | None:
+def _steadier(facts: Facts) -> Evidence | None:
+    def outcome(low: float, high: float) -> Holds:
+        return Holds.HOLDS if high < 0 else Holds.FAILS if low > 0 else Holds.UNDECIDED
+
     what = "variance of entropy about its straight line over training"
-    found = _log_ratio(facts, pair, lambda trial: _unsteadiness(facts, trial))
-    if found is None:
-        return None
-    outcome = Holds.UNDECIDED
-    if found.low is not None and found.high is not None:
-        outcome = Holds.HOLDS if found.high < 0 else Holds.FAILS if found.low > 0 else outcome
-    claim = "entropy is steadier than PPO clip's (Fig. 2)"
-    return _ratio_claim("ENTROPY_STEADIER", claim, outcome, what, found, pair)
+    return _compared(facts, what, lambda trial: _unsteadiness(facts, trial), outcome)
 
 
 def _unsteadiness(facts: Facts, trial: TrialRow) -> float | None:
@@ -133,47 +95,63 @@ def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values
     return found.steps.astype(float), found.values
 
 
-def _in_range(facts: Facts, pair: _Pair, code: str, claim: str, keys: Sequence[str]) -> Claim | None:
-    for key in keys:
-        found = _log_ratio(facts, pair, lambda trial, key=key: _typical(facts, trial, key))
-        if found is not None:
-            break
-    else:
+def _in_range(*keys: str) -> Callable[[Facts], Evidence | None]:
+    """Return the look for the claim that the first of these metrics that was recorded stays in PPO clip's range."""
+    reach = math.log(IN_RANGE)
+
+    def outcome(low: float, high: float) -> Holds:
+        if -reach < low and high < reach:
+            return Holds.HOLDS
+        return Holds.FAILS if low > reach or high < -reach else Holds.UNDECIDED
+
+    def look(facts: Facts) -> Evidence | None:
+        for key in keys:
+            what = f"median of |{key}| over training (in range: a factor of {IN_RANGE:g} at most)"
+            if found := _compared(facts, what, partial(_typical, facts, key), outcome):
+                return found
         return None
-    outcome, reach = Holds.UNDECIDED, math.log(IN_RANGE)
-    if found.low is not None and found.high is not None:
-        inside, outside = -reach < found.low and found.high < reach, found.low > reach or found.high < -reach
-        outcome = Holds.HOLDS if inside else Holds.FAILS if outside else outcome
-    what = f"median of |{key}| over training (in range: a factor of {IN_RANGE:g} at most)"
-    return _ratio_claim(code, claim, outcome, what, found, pair)
+
+    return look
 
 
-def _typical(facts: Facts, trial: TrialRow, key: str) -> float | None:
+def _typical(facts: Facts, key: str, trial: TrialRow) -> float | None:
     values = _by_rollout(facts, trial, key)[1]
     return float(np.median(np.abs(values))) if values.size else None
 
 
-def _log_ratio(facts: Facts, pair: _Pair, measure: Callable[[TrialRow], float | None]) -> Interval | None:
-    """Return the mean over seeds of log(config's / baseline's), with Student's interval; None without values."""
-    values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials]
+def _compared(
+    facts: Facts,
+    what: str,
+    measure: Callable[[TrialRow], float | None],
+    outcome: Callable[[float, float], Holds],
+) -> Evidence | None:
+    """Compare a measure of the pair's trials by the mean over seeds of log(config's / twin's), and Student's interval.
+
+    None without a pair, and where a trial has no value. The outcome follows from the interval's bounds.
+    """
+    pair = _pair(facts)
+    values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials] if pair else []
     logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
-    return mean_interval(logs) if logs and len(logs) == len(pair.trials) else None
-
-
-def _unvaried(low: float | None, seeds: int) -> str:
-    """Return the words that say why a claim with enough seeds has no interval."""
-    return f" There is no interval: {EQUAL}." if low is None and seeds >= MIN_SEEDS else ""
-
-
-def _ratio_claim(code: str, claim: str, outcome: Holds, what: str, found: Interval, pair: _Pair) -> Claim:
+    if pair is None or not logs or len(logs) != len(values):
+        return None
+    found = mean_interval(logs)
     low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
     ratio = estimate(math.exp(found.mean), low, high)
-    evidence = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {ratio}{pair.ending}"
+    text = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {ratio}{pair.ending}{_unvaried(found)}"
+    held = Holds.UNDECIDED if found.low is None or found.high is None else outcome(found.low, found.high)
     result = Interval(found.n, math.exp(found.mean), None, low, high)
-    return made_claim(code, claim, outcome, evidence + _unvaried(low, found.n), result)
+    return Evidence(text, outcome=held, figures=figures_of(result))
 
 
-def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
+def _unvaried(result: Interval) -> str:
+    """Return the words that say why a claim with enough seeds has no interval."""
+    return f" There is no interval: {EQUAL}." if result.low is None and result.n >= MIN_SEEDS else ""
+
+
+def _no_worse(facts: Facts) -> Evidence | None:
+    pair = _pair(facts)
+    if pair is None:
+        return None
     ids = (pair.config.id, pair.baseline.id)
     comparison = next((c for c in facts.comparisons if (c.config_id, c.comparator_id) == ids), None)
     if comparison is not None:
@@ -193,17 +171,14 @@ def _no_worse(facts: Facts, pair: _Pair) -> Claim | None:
     stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
     evidence = (
         f"{pair.config.label} minus {pair.baseline.label}: {estimate(found.mean, low, high, sign=True)}, "
-        f"{count(found.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(low, found.n)}"
+        f"{count(found.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(found)}"
     )
-    claim = "the final result is no worse than PPO clip's (Table 1)"
-    return made_claim("NO_WORSE_FINAL", claim, outcome, evidence, found)
+    return Evidence(evidence, outcome=outcome, figures=figures_of(found))
 
 
-def _no_more_divergences(facts: Facts) -> Claim | None:
-    found = [(row, _twin(facts, row)) for row in in_order(facts.rows) if preserving(facts, row)]
-    rows = [row for row, twin in found if twin is not None]
-    twins = {twin.id: twin for _, twin in found if twin is not None}
-    (bad, n), (base_bad, base_n) = _gone_wrong(facts, rows), _gone_wrong(facts, [*twins.values()])
+def _no_more_divergences(facts: Facts) -> Evidence | None:
+    rows = [facts.rows[id_] for id_ in facts.twins]
+    (bad, n), (base_bad, base_n) = _gone_wrong(facts, rows), _gone_wrong(facts, [*facts.twins.values()])
     if not n or not base_n:
         return None
     p = _one_sided_p(bad, n, base_bad, base_n)
@@ -218,9 +193,8 @@ def _no_more_divergences(facts: Facts) -> Claim | None:
         f"{signed((bad / n) - (base_bad / base_n), 2)} [{signed(low, 2)}, {signed(high, 2)}], "
         f"holds if the whole interval lies below {MORE_OFTEN:g}.{where}"
     )
-    claim = "training goes wrong no more often than with PPO clip (stability, Fig. 4)"
-    result = Interval(0, bad / n - base_bad / base_n, None, low, high)
-    return made_claim("NO_MORE_DIVERGENCES", claim, outcome, evidence, result)
+    figures = {"estimate": bad / n - base_bad / base_n, "low": low, "high": high}
+    return Evidence(evidence, outcome=outcome, figures=figures)
 
 
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
@@ -243,3 +217,20 @@ def _difference_of_shares(hits: int, n: int, others: int, m: int) -> tuple[float
     share, other = hits / n, others / m
     low = share - other - math.hypot(share - mine.low, theirs.high - other)
     return low, share - other + math.hypot(mine.high - share, other - theirs.low)
+
+
+PAPER_CLAIMS: Final = (
+    Rule("ENTROPY_STEADIER", "entropy is steadier than PPO clip's (Fig. 2)", _steadier),
+    Rule("NO_WORSE_FINAL", "the final result is no worse than PPO clip's (Table 1)", _no_worse),
+    Rule(
+        "NO_MORE_DIVERGENCES",
+        "training goes wrong no more often than with PPO clip (stability, Fig. 4)",
+        _no_more_divergences,
+    ),
+    Rule(
+        "KL_IN_RANGE",
+        "KL from the policy that sampled stays within PPO clip's range (Fig. 4)",
+        _in_range("kl/k3", "ppo_kl"),
+    ),
+    Rule("GRAD_NORM_IN_RANGE", "the gradient's norm stays within PPO clip's range (Fig. 4)", _in_range("grad_norm")),
+)

@@ -5,23 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.model import TrialRow
-from sweep_service.report.parts.curve_sets import by_rollout
 from sweep_service.report.statistics.differences import MIN_SEEDS, Interval, mean_interval
 from sweep_service.report.statistics.seed_slopes import SettingPoint, seed_slopes
-from sweep_service.sweep.beta_design import BETAS, FEWEST_ROLLOUTS
-from sweep_service.sweep.records import Stage, TrialState
+from sweep_service.report.sweep_facts import Facts
+from sweep_service.sweep.beta_design import BETAS
+from sweep_service.sweep.records import Stage
 
 END_CONFIDENCE: Final = 0.9
 """Confidence of the intervals at the two ends of the other beta: each of their bounds holds with 95 %.
 
 A sign that both ends must have is wrongly given with 5 % at most, since the end that lacks it has to err by itself.
 """
-_SMALLEST: Final = 1e-6
-"""Entropy in nats that stands for smaller ones in a logarithm."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +73,7 @@ def side(found: Interval) -> int:
     return (found.low > 0) - (found.high < 0)
 
 
-def entropy_slopes(facts: Facts) -> dict[str, float]:
-    """Return the slope of log entropy over the whole training, by trial id, of trials with constant betas."""
-    found = ((trial.id, _slope(facts, trial)) for trial in facts.trials)
-    return {id_: slope for id_, slope in found if slope is not None}
-
-
-def beta_runs(facts: Facts, slopes: Mapping[str, float], beta: str) -> list[BetaRun]:
+def beta_runs(facts: Facts, beta: str) -> list[BetaRun]:
     """Return the trials that say something about a beta."""
     (other,) = (name for name in BETAS if name != beta)
     groups = {config.id: _without(config.training, beta) for config in facts.configs.values()}
@@ -97,32 +85,17 @@ def beta_runs(facts: Facts, slopes: Mapping[str, float], beta: str) -> list[Beta
             group=groups[trial.config_id],
             beta=float(facts.configs[trial.config_id].training["loss"][beta]),
             other=float(facts.configs[trial.config_id].training["loss"][other]),
-            slope=slopes[trial.id],
+            slope=facts.entropy_slopes[trial.id],
             steady=not trial.reward_collapsed,
         )
         for trial in facts.trials
-        if trial.id in slopes
+        if trial.id in facts.entropy_slopes
     ]
 
 
 def _without(training: Mapping[str, Any], beta: str) -> str:
     loss = {name: value for name, value in training.get("loss", {}).items() if name != beta}
     return json.dumps({**training, "loss": loss}, sort_keys=True)
-
-
-def _slope(facts: Facts, trial: TrialRow) -> float | None:
-    """Fit log entropy over the share of training by a straight line; None for all but a whole trial of ce_gppo."""
-    series = facts.inputs.get(trial.id, "entropy")
-    if series is None:
-        return None
-    config = facts.configs[trial.config_id]
-    loss = config.training.get("loss", {})
-    if trial.state is not TrialState.SUCCEEDED or loss.get("name") != "ce_gppo" or loss.get("schedule"):
-        return None
-    entropy = by_rollout(series, config.updates_per_rollout, "entropy").present
-    if entropy.values.size < FEWEST_ROLLOUTS:
-        return None
-    return float(np.polyfit(entropy.steps / trial.total_steps, np.log(np.maximum(entropy.values, _SMALLEST)), 1)[0])
 
 
 def beta_effect(runs: Sequence[BetaRun]) -> BetaEffect | None:

@@ -1,15 +1,13 @@
 """The results of configs in one stage, as the statistics take them: `Arm`s."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from statistics import fmean
 
 from sweep_service.report.model import ConfigRow
 from sweep_service.report.statistics.differences import Arm
-from sweep_service.sweep.records import Config
 
 
 def confirmed_arms(
-    configs: Sequence[Config],
     rows: Mapping[str, ConfigRow],
     unsteady: frozenset[str],
     rates: Mapping[str, Mapping[str, float]],
@@ -23,13 +21,13 @@ def confirmed_arms(
         without: ids of trials that are left out.
     """
     arms = list[Arm]()
-    for config in configs:
-        stage = rows[config.id].confirm
+    for row in rows.values():
+        stage = row.confirm
         if stage is not None and stage.seeds:
             seeds = [seed for seed in stage.seeds if seed.trial_id not in without]
             counted = {seed.seed: rates[seed.trial_id] for seed in seeds if seed.trial_id in rates}
             values = {seed.seed: seed.value for seed in seeds}
-            arms.append(Arm(config.id, values, config.id not in unsteady, counted))
+            arms.append(Arm(row.id, values, row.id not in unsteady, counted))
     return arms
 
 

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
-from sweep_service.report.parts.collapse import MOST_RUNS, percent, runs_to_exclude
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
+from sweep_service.report.verdict.collapse import MOST_RUNS, percent, runs_to_exclude
 from sweep_service.sweep.records import Role, Sweep
 
 _TOP_K: Final = 2

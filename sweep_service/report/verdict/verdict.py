@@ -5,17 +5,17 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any, Final
 
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.formatting import count, estimate, interval, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
-from sweep_service.report.parts.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
-from sweep_service.report.parts.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
+from sweep_service.report.verdict.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
+from sweep_service.report.verdict.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
 from sweep_service.sweep.records import Config, Role, Stage
-from sweep_service.sweep.spec import Objective
 
 _LISTED: Final = 4
 """Number of settings that a sentence names."""
@@ -25,13 +25,9 @@ def compare(
     arms: Sequence[Arm],
     whole: Sequence[Arm],
     trials: Sequence[TrialRow],
-    configs: Sequence[Config],
     rows: Mapping[str, ConfigRow],
     candidates: Sequence[str],
-    *,
-    objective: Objective,
-    halves: bool,
-    looks: int,
+    inputs: ReportInputs,
 ) -> list[Comparison]:
     """Compare every candidate with its comparators on the confirm seeds; first with the verdict's, the best one first.
 
@@ -39,12 +35,12 @@ def compare(
         arms: the confirmed configs, with all their runs.
         whole: the same without the runs that collapsed.
         trials: all trials.
+        rows: all configs by id.
         candidates: ids of the configs that tuning chose.
-        objective: by what configs are ranked, and the smallest difference that matters.
-        halves: whether tuning chose them on other validation problems than these.
-        looks: how often confirm results have been looked at.
     """
-    tuned = [config.id for config in configs if Role.SPACE in config.roles and rows[config.id].tune is not None]
+    configs, objective, level = inputs.configs, inputs.sweep.spec.objective, confidence_of(inputs.looks)
+    tuned = [row for row in rows.values() if Role.SPACE in row.roles and row.tune is not None]
+    chose = 0 if inputs.halves else len(tuned)
     present = {arm.config_id for arm in arms}
     confirmed = [id_ for id_ in candidates if id_ in present]
     by_id = {config.id: config for config in configs}
@@ -53,8 +49,6 @@ def compare(
     for family in families(configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
-        chose = 0 if halves else len(tuned)
-        level = confidence_of(looks)
         results = _pick(*(differences(of, comparators, chose, shared=shared, confidence=level) for of in (whole, arms)))
         for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference):
             role, comparator = family[id_]
@@ -107,25 +101,15 @@ def _outcome(result: Difference, relevant: float) -> Outcome:
 
 
 def judge(
-    best: ConfigRow | None,
-    rows: Mapping[str, ConfigRow],
-    configs: Sequence[Config],
-    comparisons: Sequence[Comparison],
-    *,
-    relevant: float,
-    confirming: bool,
+    best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], inputs: ReportInputs
 ) -> Verdict:
-    """Return the verdict on the best config, which is None if nothing succeeded.
-
-    Rows are all configs' results by id; `relevant` is the smallest difference that matters; `confirming` tells whether
-    the sweep has a confirm stage.
-    """
+    """Return the verdict on the best config, which is None if nothing succeeded; rows are all configs' by id."""
     if best is None:
         return Verdict(
             outcome=Outcome.INSUFFICIENT, sentence="INSUFFICIENT: no config of the space has a result to judge."
         )
     if best.confirm is None or not best.confirm.n:
-        return _unconfirmed(best, rows, configs, confirming=confirming)
+        return _unconfirmed(best, rows, inputs)
     comparison = next((found for found in comparisons if found.config_id == best.id), None)
     if comparison is None:
         mean = estimate(best.confirm.mean, best.confirm.low, best.confirm.high)
@@ -134,12 +118,13 @@ def judge(
             f"{count(best.confirm.n, 'confirm seed')}."
         )
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
-    return Verdict(outcome=comparison.outcome, sentence=_sentence(comparison, relevant), comparison=comparison)
+    besides = _besides(comparison.differs_in)
+    sentence = _finding(comparison, inputs.sweep.spec.objective.relevant)
+    sentence += f" The two differ in {besides}." if besides else ""
+    return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
 
 
-def _unconfirmed(
-    best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config], *, confirming: bool
-) -> Verdict:
+def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], inputs: ReportInputs) -> Verdict:
     assert best.tune is not None
     mean, seeds, equal = number(best.tune.mean), count(best.tune.n, "seed"), all_equal_text(rows)
     if equal:
@@ -147,9 +132,11 @@ def _unconfirmed(
     else:
         others = shared_lead_text(best, rows)
         beside = f"{seeds}; {others}" if others else seeds
-        standing = f"{best.label} leads on the tune seeds with {mean} ({beside}){_ahead_in_tuning(best, rows, configs)}"
+        standing = (
+            f"{best.label} leads on the tune seeds with {mean} ({beside}){_ahead_in_tuning(best, rows, inputs.configs)}"
+        )
         doubt = ", but it was chosen on these seeds and confirmed on no others"
-    if confirming:
+    if inputs.sweep.spec.seeds.confirm is not None:
         sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result; {standing}: no finding."
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
     return Verdict(outcome=Outcome.EXPLORATORY, sentence=f"EXPLORATORY: {standing}{doubt}.")
@@ -202,12 +189,6 @@ def _ahead_in_tuning(best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Se
 def _below(higher: Sequence[ConfigRow], joined: str) -> str:
     means = " and ".join(f"{row.label} ({number(row.tune.mean)})" for row in higher if row.tune)
     return f", {joined} below {means}" if means else ""
-
-
-def _sentence(comparison: Comparison, relevant: float) -> str:
-    """Return the verdict's sentence, which says so if the two differ in more than the loss."""
-    besides = _besides(comparison.differs_in)
-    return _finding(comparison, relevant) + (f" The two differ in {besides}." if besides else "")
 
 
 def _besides(names: Sequence[str]) -> str:

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.findings.rule import Evidence
 from sweep_service.report.formatting import count, estimate
-from sweep_service.report.model import Caution, Comparison, Outcome
-from sweep_service.report.parts.collapse import percent
+from sweep_service.report.model import Comparison, Outcome
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import MIN_SEEDS, mean_interval
+from sweep_service.report.sweep_facts import Facts
+from sweep_service.report.verdict.collapse import percent
 from sweep_service.sweep.records import AskedBefore, Stage
 
 _ERRS: Final = (1 - CONFIDENCE) / 2
@@ -18,8 +19,8 @@ _WITHOUT_TEST: Final = (Outcome.INSUFFICIENT, Outcome.EXPLORATORY)
 _LISTED: Final = 6
 
 
-def asked_before(facts: Facts) -> Caution | None:
-    """Warn of earlier sweeps that asked the same question, with their answers and what one BETTER is worth then."""
+def asked_before(facts: Facts) -> Evidence | None:
+    """Find earlier sweeps that asked the same question, with their answers and what one BETTER is worth then."""
     earlier, own = facts.inputs.asked_before, facts.verdict.outcome
     if not earlier:
         return None
@@ -38,17 +39,14 @@ def asked_before(facts: Facts) -> Caution | None:
         )
     if facts.verdict.comparison is not None:
         texts += _pooled(facts, facts.verdict.comparison)
-    rule = (
-        "An earlier sweep of this store has a report, starts from the same initial model and has the same task with "
-        "the same validation problems."
-    )
-    return Caution(code="ASKED_BEFORE", rule=rule, text=" ".join(texts))
+    return Evidence(" ".join(texts))
 
 
 def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
     """Give the difference over the confirm seeds of all comparable sweeps; nothing if there are no other seeds."""
     measure, pair = facts.inputs.measures[Stage.CONFIRM], (comparison.config_id, comparison.comparator_id)
-    differences = _paired([_confirmed(facts, id_) for id_ in pair])
+    stages = [facts.rows[id_].confirm for id_ in pair]
+    differences = _paired([stage.by_seed if stage else {} for stage in stages])
     own, helping = len(differences), list[AskedBefore]()
     for one in facts.inputs.asked_before:
         if one.measured_by == measure:
@@ -65,11 +63,6 @@ def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
         f"{len(differences)} seeds the difference is {text} (Student's 95 % interval of the pairs, collapsed runs "
         "included). It is too high if these configs are in this sweep because they did well there."
     ]
-
-
-def _confirmed(facts: Facts, config_id: str) -> Mapping[int, float]:
-    stage = facts.rows[config_id].confirm
-    return {seed.seed: seed.value for seed in stage.seeds} if stage else {}
 
 
 def _paired(values: Sequence[Mapping[int, float]]) -> dict[int, float]:

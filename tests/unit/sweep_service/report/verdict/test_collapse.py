@@ -10,7 +10,9 @@ from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
-from sweep_service.report.parts.collapse import (
+from sweep_service.report.render.html import render_html
+from sweep_service.report.statistics.differences import Difference
+from sweep_service.report.verdict.collapse import (
     Weighed,
     failed_bounds,
     least_rate,
@@ -18,10 +20,8 @@ from sweep_service.report.parts.collapse import (
     runs_to_exclude,
     weigh,
 )
-from sweep_service.report.parts.purchase import next_purchase
-from sweep_service.report.parts.verdict import _unless
-from sweep_service.report.render.html import render_html
-from sweep_service.report.statistics.differences import Difference
+from sweep_service.report.verdict.purchase import next_purchase
+from sweep_service.report.verdict.verdict import _unless
 from sweep_service.sweep.endings import Ending
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, crashing, ending, is_baseline

@@ -1,19 +1,20 @@
 """Warnings about trials by what their curves show: one for each code, with the worst trial's figures."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.facts.table_rows import in_order
-from sweep_service.report.facts.trial_health import Health, smooth, trial_health, window
-from sweep_service.report.formatting import count, number
-from sweep_service.report.model import Caution, TrialRow
-from sweep_service.sweep.records import Trial, TrialState
+from sweep_service.report.facts.trial_health import Health, smooth, window
+from sweep_service.report.findings.rule import Evidence, Rule
+from sweep_service.report.findings.sweep_rules import by_config
+from sweep_service.report.formatting import number
+from sweep_service.report.model import TrialRow
+from sweep_service.report.sweep_facts import Facts
+from sweep_service.sweep.records import TrialState
 from sweep_service.sweep.series import Series, Values
 
 EXPLOSION: Final = 3.0
@@ -28,14 +29,13 @@ DEAD: Final = 0.8
 MUCH_CLIPPED: Final = 0.3
 _ERRORS: Final = 2.0
 """Number of standard errors from which a change of the held-out accuracy is more than noise."""
-_LISTED: Final = 6
 
 
 @dataclass(frozen=True)
 class _Seen:
     """The input of a rule: one trial, its health, and its other curves."""
 
-    trial: Trial
+    trial: TrialRow
     health: Health
     inputs: ReportInputs
 
@@ -62,49 +62,25 @@ class _Sign:
     words: str
 
 
-@dataclass(frozen=True)
-class _Rule:
-    code: str
-    words: str
-    look: Callable[[_Seen], _Sign | None]
+def _worst(look: Callable[[_Seen], _Sign | None]) -> Callable[[Facts], Evidence | None]:
+    """Look at every trial, count by config those that meet a rule, and show the worst one's figures."""
 
+    def over_trials(facts: Facts) -> Evidence | None:
+        hit: list[tuple[TrialRow, _Sign]] = []
+        for row in facts.trials:
+            if row.id in facts.inputs.series or row.state is TrialState.DIVERGED:
+                sign = look(_Seen(row, facts.health[row.id], facts.inputs))
+                hit += [(row, sign)] if sign else []
+        if not hit:
+            return None
+        trials = [row for row, _ in hit]
+        worst, sign = max(hit, key=lambda one: (one[1].badness, -one[0].number))
+        lead = "Worst: trial" if len(hit) > 1 else "Trial"
+        example = f"{worst.label}, {worst.stage} seed {worst.seed}: {sign.words}"
+        text = f"{by_config(facts, trials)}. {lead} {worst.number} ({example})."
+        return Evidence(text, [trial.id for trial in trials])
 
-def symptoms(facts: Facts) -> list[Caution]:
-    """Warn of what curves show; the warnings that concern the verdict's own configs come first."""
-    raw = {trial.id: trial for trial in facts.inputs.trials}
-    found: dict[str, dict[str, _Sign]] = {}
-    for row in facts.trials:
-        if row.id not in facts.inputs.series and row.state is not TrialState.DIVERGED:
-            continue
-        seen = _Seen(raw[row.id], trial_health(raw[row.id], facts.inputs), facts.inputs)
-        for rule in _RULES:
-            if sign := rule.look(seen):
-                found.setdefault(rule.code, {})[row.id] = sign
-    cautions = [_caution(rule, found[rule.code], facts) for rule in _RULES if rule.code in found]
-    comparison = facts.verdict.comparison
-    judged = {facts.best.id if facts.best else "", comparison.comparator_id if comparison else ""}
-    own = {row.id for row in facts.trials if row.config_id in judged}
-    return sorted(cautions, key=lambda caution: own.isdisjoint(caution.trials))
-
-
-def _caution(rule: _Rule, signs: Mapping[str, _Sign], facts: Facts) -> Caution:
-    hit = [trial for trial in facts.trials if trial.id in signs]
-    worst = max(hit, key=lambda trial: (signs[trial.id].badness, -trial.number))
-    example = f"{worst.label}, {worst.stage} seed {worst.seed}: {signs[worst.id].words}"
-    lead = "Worst: trial" if len(hit) > 1 else "Trial"
-    text = f"{by_config(facts, hit)}. {lead} {worst.number} ({example})."
-    return Caution(code=rule.code, rule=rule.words, text=text, trials=[trial.id for trial in hit])
-
-
-def by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
-    """Count trials by config, the best configs first: `β1=1 β2=1: 2 of 2 trials; …`."""
-    rows = [row for row in in_order(facts.rows) if any(trial.config_id == row.id for trial in hit)]
-    parts = [
-        f"{row.label}: {sum(trial.config_id == row.id for trial in hit)} of {count(sum(row.states.values()), 'trial')}"
-        for row in rows[:_LISTED]
-    ]
-    more = [f"and {count(len(rows) - _LISTED, 'more config')}"] if len(rows) > _LISTED else []
-    return "; ".join([*parts, *more])
+    return over_trials
 
 
 def _reward_collapse(seen: _Seen) -> _Sign | None:
@@ -230,44 +206,44 @@ def _clip_dominated(seen: _Seen) -> _Sign | None:
     return _Sign(max(low, high), f"{low:.0%} of the tokens lay below the clip range, {high:.0%} above")
 
 
-_RULES: Final = (
-    _Rule(
+CURVE_RULES: Final = (
+    Rule(
         "REWARD_COLLAPSE",
         "Reward below half of the trial's best so far for a window of 5 % of its steps (at least 4), in a trial whose "
         "reward or held-out accuracy was ever above 0.05; or diverged.",
-        _reward_collapse,
+        _worst(_reward_collapse),
     ),
-    _Rule(
+    Rule(
         "ENTROPY_COLLAPSE",
         "Entropy below a fifth of its start for a window of 5 % of the steps (at least 4).",
-        _entropy_collapse,
+        _worst(_entropy_collapse),
     ),
-    _Rule(
+    Rule(
         "ENTROPY_EXPLOSION",
         "Entropy above 3 times its start for a window, or rising by more than a tenth of its start in two windows in "
         "which reward falls by more than a tenth of its peak.",
-        _entropy_explosion,
+        _worst(_entropy_explosion),
     ),
-    _Rule(
+    Rule(
         "REWARD_HACKING_SUSPECT",
         "Held-out accuracy at the end below its best by more than sampling explains, with a training reward that is "
         "higher by 0.1 or more.",
-        _reward_hacking,
+        _worst(_reward_hacking),
     ),
-    _Rule(
+    Rule(
         "LENGTH_HACKING",
         "Completions that end are longer by half while held-out accuracy has not risen, or more than 30 % of the "
         "completions are cut at the limit (at the end, or for a window after fewer were).",
-        _length_hacking,
+        _worst(_length_hacking),
     ),
-    _Rule(
+    Rule(
         "DEAD_GROUPS",
         "More than 80 % of the groups have equal rewards for a window: they train nothing.",
-        _dead_groups,
+        _worst(_dead_groups),
     ),
-    _Rule(
+    Rule(
         "CLIP_DOMINATED",
         "Over the whole trial more than 30 % of the tokens lie below, or above, the clip range.",
-        _clip_dominated,
+        _worst(_clip_dominated),
     ),
 )

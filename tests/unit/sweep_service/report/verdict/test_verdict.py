@@ -6,9 +6,9 @@ import pytest
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Holds, Outcome
-from sweep_service.report.parts import verdict
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.statistics.differences import Difference
+from sweep_service.report.verdict import verdict
 from sweep_service.sweep.records import Config, Role, Stage, SweepState, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import RATES, ending, scored

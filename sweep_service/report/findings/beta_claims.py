@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.report.facts.sweep_facts import Facts
-from sweep_service.report.formatting import count, estimate
-from sweep_service.report.model import Claim, Holds
-from sweep_service.report.parts.beta_effects import (
+from sweep_service.report.findings.beta_effects import (
     END_CONFIDENCE,
     BetaEffect,
     BetaRun,
     End,
     beta_effect,
     beta_runs,
-    entropy_slopes,
     side,
 )
+from sweep_service.report.findings.rule import Evidence, Rule, figures_of
+from sweep_service.report.formatting import count, estimate
+from sweep_service.report.model import Holds
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Interval
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.beta_design import smallest_design, varied_betas
 from sweep_service.sweep.records import Stage
 
@@ -34,55 +34,34 @@ class _BetaQuestion:
     name: str
     other: str
     """Name of the other beta."""
-    code: str
-    claim: str
     sign: int
     """Sign of the effect if the claim holds."""
 
-
-_QUESTIONS: Final = (
-    _BetaQuestion("beta1", "β1", "β2", "BETA1_ENTROPY_FALLS_FASTER", "beta1 up: entropy falls faster (Fig. 3)", -1),
-    _BetaQuestion("beta2", "β2", "β1", "BETA2_SLOWER", "beta2 up: entropy falls more slowly (Fig. 3)", 1),
-)
-
-
-def beta_claims(facts: Facts) -> list[Claim]:
-    """Check what beta1 and beta2 do, as far as the sweep varies them."""
-    slopes = entropy_slopes(facts)
-    results = [_claim(facts, question, beta_runs(facts, slopes, question.beta)) for question in _QUESTIONS]
-    return [claim for claim in results if claim is not None]
-
-
-def made_claim(code: str, claim: str, outcome: Holds, evidence: str, result: Interval) -> Claim:
-    """Return the claim with the figures of the result that it rests on."""
-    figures = {"estimate": result.mean, "low": result.low, "high": result.high}
-    return Claim(code=code, claim=claim, outcome=outcome, evidence=evidence, num_pairs=result.n, **figures)
+    def look(self, facts: Facts) -> Evidence | None:
+        """Return what the sweep says to the claim; None where no beta varies."""
+        runs = beta_runs(facts, self.beta)
+        everything, steady = beta_effect(runs), beta_effect([run for run in runs if run.steady])
+        if everything is None:
+            return _no_pairs(facts, self) if runs else None
+        used = steady or everything
+        outcome = Holds.UNDECIDED if steady is None else _outcome(steady, self.sign)
+        evidence = [_ends_text(used, self), _average_text(used, self), _no_interval(facts, used.average)]
+        evidence.append(_left_out(used, runs, everything if steady else None))
+        text = " ".join(sentence for sentence in evidence if sentence)
+        if outcome is Holds.DEPENDS:  # an average would hide what was found
+            return Evidence(text, outcome=outcome, figures={"num_pairs": used.average.n})
+        return Evidence(text, outcome=outcome, figures=figures_of(used.average))
 
 
-def _claim(facts: Facts, question: _BetaQuestion, runs: Sequence[BetaRun]) -> Claim | None:
-    everything, steady = beta_effect(runs), beta_effect([run for run in runs if run.steady])
-    if everything is None:
-        return _no_pairs(facts, question) if runs else None
-    used = steady or everything
-    outcome = Holds.UNDECIDED if steady is None else _outcome(steady, question.sign)
-    evidence = [_ends_text(used, question), _average_text(used, question), _no_interval(facts, used.average)]
-    evidence.append(_left_out(used, question, runs, everything if steady else None))
-    text = " ".join(sentence for sentence in evidence if sentence)
-    if outcome is Holds.DEPENDS:  # an average would hide what was found
-        return Claim(code=question.code, claim=question.claim, outcome=outcome, evidence=text, num_pairs=used.average.n)
-    return made_claim(question.code, question.claim, outcome, text, used.average)
-
-
-def _no_pairs(facts: Facts, question: _BetaQuestion) -> Claim | None:
+def _no_pairs(facts: Facts, question: _BetaQuestion) -> Evidence | None:
     """Say of a sweep over a beta that no two of its trials can be compared."""
     betas = varied_betas(facts.inputs.sweep.spec)
     if question.beta not in betas:
         return None
-    evidence = (
+    return Evidence(
         f"No two configs that trained on one seed differ in {question.name} alone, so that nothing can be compared "
         f"with all else equal. The smallest design that can: {smallest_design(betas)}."
     )
-    return Claim(code=question.code, claim=question.claim, outcome=Holds.UNDECIDED, evidence=evidence)
 
 
 def _outcome(effect: BetaEffect, sign: int) -> Holds:
@@ -153,9 +132,7 @@ def _no_interval(facts: Facts, average: Interval) -> str:
     return f"There is no interval: it takes {MIN_SEEDS} seeds of one stage.{design}"
 
 
-def _left_out(
-    effect: BetaEffect, question: _BetaQuestion, runs: Sequence[BetaRun], everything: BetaEffect | None
-) -> str:
+def _left_out(effect: BetaEffect, runs: Sequence[BetaRun], everything: BetaEffect | None) -> str:
     """Return what the figures leave out.
 
     Args:
@@ -179,3 +156,17 @@ def _left_out(
             f"the collapse{with_them}."
         )
     return " ".join(sentences)
+
+
+BETA_CLAIMS: Final = (
+    Rule(
+        "BETA1_ENTROPY_FALLS_FASTER",
+        "beta1 up: entropy falls faster (Fig. 3)",
+        _BetaQuestion("beta1", "β1", "β2", sign=-1).look,
+    ),
+    Rule(
+        "BETA2_SLOWER",
+        "beta2 up: entropy falls more slowly (Fig. 3)",
+        _BetaQuestion("beta2", "β2", "β1", sign=1).look,
+    ),
+)

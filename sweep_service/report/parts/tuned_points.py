@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from search_spaces.distributions import Categorical, Distribution, Float, Int, is_number
-from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Role, Stage
 

@@ -10,7 +10,7 @@ import pytest
 from bench.validate_looks import with_seeds
 from bench.validate_purchases import RELEVANT, Gaining
 from bench.validate_report import Lucky, Row, run_sweep
-from sweep_service.report import build as building
+from sweep_service.report import sweep_facts
 from sweep_service.report.build import build
 from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -88,7 +88,7 @@ def test_a_sweep_without_a_confirm_stage_is_judged_by_as_many_problems_as_would_
 
 def test_advice_knows_no_collapsed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(building, "next_purchase", lambda *given: seen.extend(given))
+    monkeypatch.setattr(sweep_facts, "next_purchase", lambda *given: seen.extend(given))
     report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10})))
     confirmed: list[Arm] = seen[2]
     best = next(arm for arm in confirmed if arm.config_id == report.verdict.comparison.config_id)

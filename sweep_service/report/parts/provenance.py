@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Config
 from trainers.config import WordProblemsTask
 

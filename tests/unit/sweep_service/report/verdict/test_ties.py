@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet
-from sweep_service.report.parts.ties import tie_set
 from sweep_service.report.statistics.differences import Arm, Pairs
+from sweep_service.report.verdict.ties import tie_set
 
 NAN = math.nan
 

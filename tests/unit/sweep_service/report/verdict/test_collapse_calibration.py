@@ -3,7 +3,7 @@
 import pytest
 
 from bench.validate_collapse import rows, run_batch, share
-from tests.unit.sweep_service.report.parts.test_calibration import RUNS
+from tests.unit.sweep_service.report.verdict.test_calibration import RUNS
 
 
 @pytest.mark.hunt

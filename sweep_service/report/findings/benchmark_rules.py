@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sweep_service.report.facts.sweep_facts import Facts
+from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.formatting import count
-from sweep_service.report.model import Caution
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
 from sweep_service.sweep.records import Evaluation, TrialState
@@ -31,8 +31,8 @@ class _Gap:
     """The model in words: its config, seed and, where there are several, its step."""
 
 
-def not_measured(facts: Facts) -> Caution | None:
-    """Warn of models that have not been measured, though they were there to be measured."""
+def _not_measured(facts: Facts) -> Evidence | None:
+    """Find models that have not been measured, though they were there to be measured."""
     gaps = _gaps(facts)
     if not gaps:
         return None
@@ -45,12 +45,11 @@ def not_measured(facts: Facts) -> Caution | None:
     )
     text = " ".join([first, *(_way(how, same) for how, same in by_way.items()), *_remedies(facts, gaps)])
     ids = [gap.evaluation.trial_id for gap in gaps if gap.evaluation.trial_id is not None]
-    rule = "A model was there to be measured, and its evaluation has ended without every benchmark, or never began."
-    return Caution(code="BENCHMARKS_MISSING", rule=rule, text=text, trials=ids)
+    return Evidence(text, ids)
 
 
-def chosen_by_before(facts: Facts) -> Caution | None:
-    """Warn of benchmarks by which an earlier sweep of the same initial model chose its configs."""
+def _chosen_by_before(facts: Facts) -> Evidence | None:
+    """Find benchmarks by which an earlier sweep of the same initial model chose its configs."""
     earlier = facts.inputs.validated_before
     if not earlier:
         return None
@@ -63,11 +62,7 @@ def chosen_by_before(facts: Facts) -> Caution | None:
         "What this sweep took over from their results was chosen on these problems, so scores on them are too high by "
         "an unknown amount. Measure on a benchmark that has chosen nothing."
     )
-    rule = (
-        "An earlier sweep of this store that starts from the same initial model has one of this sweep's benchmarks as "
-        "its task.validation."
-    )
-    return Caution(code="BENCHMARK_CHOSE_BEFORE", rule=rule, text=" ".join(texts))
+    return Evidence(" ".join(texts))
 
 
 def _gaps(facts: Facts) -> list[_Gap]:
@@ -112,3 +107,18 @@ def _remedies(facts: Facts, gaps: Sequence[_Gap]) -> list[str]:
         command = f"sweeps benchmarks run {sweep.id} --names {','.join(sweep.benchmarks)} --of {of}"
         remedies.append(f"`{command}` tries again those whose models are kept.")
     return remedies
+
+
+BENCHMARK_RULES: Final = (
+    Rule(
+        "BENCHMARKS_MISSING",
+        "A model was there to be measured, and its evaluation has ended without every benchmark, or never began.",
+        _not_measured,
+    ),
+    Rule(
+        "BENCHMARK_CHOSE_BEFORE",
+        "An earlier sweep of this store that starts from the same initial model has one of this sweep's benchmarks as "
+        "its task.validation.",
+        _chosen_by_before,
+    ),
+)

@@ -1,0 +1,1 @@
+"""From confirm results to the verdict: comparisons, collapses, ties, and what to train next."""
