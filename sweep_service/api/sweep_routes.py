@@ -20,6 +20,7 @@ from sweep_service.api.paging import MAX_PAGE, Pages, Paging
 from sweep_service.api.problems import Refusal, documented, listed
 from sweep_service.auth import fingerprint, same
 from sweep_service.errors import NotReady
+from sweep_service.report.comparison_model import SweepsComparison
 from sweep_service.schemas import (
     MEDIA_TYPES,
     Best,
@@ -33,7 +34,6 @@ from sweep_service.schemas import (
     ProblemError,
     ReportFormat,
     ReportsView,
-    SweepsComparison,
     SweepSummary,
     SweepView,
     TrialView,

@@ -21,13 +21,10 @@ from sweep_service.cli.output import (
 )
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.cli.winner import winner_facts
+from sweep_service.report.comparison_model import ComparedSetting, ConfigDifference, ConfigValues, SweepsComparison
 from sweep_service.schemas import (
     Best,
-    ComparedSetting,
-    ConfigDifference,
-    ConfigValues,
     ConfigView,
-    SweepsComparison,
     SweepView,
     TrialView,
 )

@@ -16,6 +16,7 @@ from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.verb_methods import VerbMethods
 from sweep_service.errors import NotReady, ReportFailed
+from sweep_service.report.comparison_model import SweepsComparison
 from sweep_service.schemas import (
     BenchmarkSample,
     BenchmarkScoreView,
@@ -28,7 +29,6 @@ from sweep_service.schemas import (
     ProbeView,
     ReportFormat,
     ReportsView,
-    SweepsComparison,
     SweepSummary,
     SweepView,
     TrialView,

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
-from sweep_service.report.statistics.differences import MIN_SEEDS
-from sweep_service.schemas import (
+from sweep_service.report.comparison_model import (
     ComparedSetting,
     ComparedSweep,
     ConfigDifference,
@@ -17,6 +15,8 @@ from sweep_service.schemas import (
     SharedConfig,
     SweepsComparison,
 )
+from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
+from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.own_trainer import settings_of_base
 from sweep_service.sweep.records import Config, Sweep

@@ -8,6 +8,7 @@ from statistics import fmean
 from pydantic_core import from_json
 
 from sweep_service.errors import Conflict, NotFound, NotReady, ReportFailed
+from sweep_service.report.comparison_model import SweepsComparison
 from sweep_service.schemas import (
     Best,
     CheckpointView,
@@ -17,7 +18,6 @@ from sweep_service.schemas import (
     MetricKey,
     ReportsView,
     StoredReportView,
-    SweepsComparison,
     TrialView,
     VerdictView,
 )
