@@ -32,7 +32,11 @@ def trial_row(
     """
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
-        failed_by_itself=objective is None and _failed_by_itself(trial),
+        failed_by_itself=(
+            objective is None
+            and trial.state is TrialState.FAILED
+            and (trial.ending is None or MEANINGS[trial.ending].is_own_fault)
+        ),
         label=label,
         objective=objective,
         **{name: getattr(health, name) for name in COLUMNS},
@@ -46,10 +50,6 @@ def trial_row(
             if score.avg_at_k is not None
         },
     )
-
-
-def _failed_by_itself(trial: Trial) -> bool:
-    return trial.state is TrialState.FAILED and (trial.ending is None or MEANINGS[trial.ending].is_own_fault)
 
 
 def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 import numpy as np
 
-from sweep_service.report.facts.measured_models import MeasuredModel, final_models, initial_models
+from sweep_service.report.facts.measured_models import MeasuredModel, initial_models
 from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.model import (
     BenchmarkCell,
@@ -49,14 +49,14 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     sweep = facts.inputs.sweep
     if not sweep.benchmarks:
         return None
-    columns = _columns(sweep.benchmarks)
-    final = final_models(facts.inputs)
-    measured = [_of_config(row, facts, final) for row in _rows(facts)]
-    compared = [one for one in measured if one and one.models and one.stage is Stage.CONFIRM and not _is_baseline(one)]
-    rows = [
-        *_initial_rows(facts, columns),
-        *(_row(one, _baseline_models(facts, final, one), columns, len(compared), final) for one in measured if one),
+    columns: list[Sequence[str]] = [[name] for name in sweep.benchmarks]  # each is a mean over these
+    columns += [sweep.benchmarks] if len(sweep.benchmarks) > 1 else []
+    by_kind = sorted(facts.ordered, key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2)
+    measured = [one for row in by_kind if (one := _of_config(row, facts))]
+    compared = [
+        one for one in measured if one.models and one.stage is Stage.CONFIRM and Role.BASELINE not in one.row.roles
     ]
+    rows = [*_initial_rows(facts, columns), *(_row(one, facts, columns, len(compared)) for one in measured)]
     return BenchmarkTable(
         columns=[
             BenchmarkColumn(
@@ -68,35 +68,21 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
         sentence=agreement(
             facts.verdict, _of_verdict(facts, measured, columns[-1], len(compared)), several=len(columns) > 1
         ),
-        text=reading(sweep, rows, list(final.values()), len(compared) if facts.baseline else None),
+        text=reading(sweep, rows, list(facts.models.values()), len(compared) if facts.baseline else None),
     )
 
 
 def _of_verdict(
-    facts: Facts, measured: Sequence[_Measured | None], names: Sequence[str], family: int
+    facts: Facts, measured: Sequence[_Measured], names: Sequence[str], family: int
 ) -> BenchmarkDifference | None:
     """Return the verdict's two configs compared on all benchmarks; None where they share no measured seed."""
     found = facts.verdict.comparison
-    models = {one.row.id: one.models for one in measured if one and one.stage is Stage.CONFIRM}
+    models = {one.row.id: one.models for one in measured if one.stage is Stage.CONFIRM}
     if found is None:
         return None
     one, other = models.get(found.config_id, {}), models.get(found.comparator_id, {})
     shared = found.comparator_role is not Role.MATCHED
     return _difference(one, other, names, family, 0.5 if shared else 0.0)
-
-
-def _columns(names: Sequence[str]) -> list[Sequence[str]]:
-    """Return the benchmarks over which each column is a mean: each alone, and last all of them if they are several."""
-    return [*([name] for name in names), *([names] if len(names) > 1 else [])]
-
-
-def _rows(facts: Facts) -> list[ConfigRow]:
-    """Return the baseline, further comparators, then the configs of the space, each group best first."""
-    return sorted(facts.ordered, key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2)
-
-
-def _is_baseline(one: _Measured) -> bool:
-    return Role.BASELINE in one.row.roles
 
 
 def _trials(facts: Facts, config_id: str, stage: Stage) -> list[Trial]:
@@ -105,24 +91,17 @@ def _trials(facts: Facts, config_id: str, stage: Stage) -> list[Trial]:
     return [trial for trial in own if is_measured(facts.inputs.sweep, trial)]
 
 
-def _of_config(row: ConfigRow, facts: Facts, final: Mapping[str, MeasuredModel]) -> _Measured | None:
+def _of_config(row: ConfigRow, facts: Facts) -> _Measured | None:
     """Return the config's measured models, of confirm trials where it has any; None if none is to be measured."""
     for stage in (Stage.CONFIRM, Stage.TUNE):
         if trials := _trials(facts, row.id, stage):
-            return _Measured(row, stage, trials, _by_seed(trials, final))
+            return _Measured(row, stage, trials, _by_seed(trials, facts))
     return None
 
 
-def _by_seed(trials: Sequence[Trial], final: Mapping[str, MeasuredModel]) -> Models:
-    return {trial.seed: final[trial.id] for trial in sorted(trials, key=lambda one: one.seed) if trial.id in final}
-
-
-def _baseline_models(facts: Facts, final: Mapping[str, MeasuredModel], one: _Measured) -> Models:
-    """Return the baseline's models of a config's stage; none for the baseline itself."""
-    baseline = facts.baseline
-    return (
-        {} if baseline is None or baseline.id == one.row.id else _by_seed(_trials(facts, baseline.id, one.stage), final)
-    )
+def _by_seed(trials: Sequence[Trial], facts: Facts) -> Models:
+    models, in_order = facts.models, sorted(trials, key=lambda trial: trial.seed)
+    return {trial.seed: models[trial.id] for trial in in_order if trial.id in models}
 
 
 def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[BenchmarkRow]:
@@ -140,19 +119,16 @@ def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[Benchm
     ]
 
 
-def _row(
-    one: _Measured,
-    baseline: Models,
-    columns: Sequence[Sequence[str]],
-    family: int,
-    final: Mapping[str, MeasuredModel],
-) -> BenchmarkRow:
+def _row(one: _Measured, facts: Facts, columns: Sequence[Sequence[str]], family: int) -> BenchmarkRow:
+    baseline: Models = {}
+    if facts.baseline is not None and facts.baseline.id != one.row.id:
+        baseline = _by_seed(_trials(facts, facts.baseline.id, one.stage), facts)
     cells = list[BenchmarkCell | None]()
     for names in columns:
         cell = _cell(one.models, names)
         difference = _difference(one.models, baseline, names, family if one.stage is Stage.CONFIRM else None)
         cells.append(cell and cell.model_copy(update={"difference": difference}))
-    lacking = [_reason(trial, final.get(trial.id), columns[-1]) for trial in one.trials]
+    lacking = [_reason(trial, facts.models.get(trial.id), columns[-1]) for trial in one.trials]
     return BenchmarkRow(
         config_id=one.row.id,
         label=one.row.label,

@@ -31,6 +31,7 @@ def card(facts: Facts) -> BestConfig | None:
         return None
     trials = _trials(facts, row)
     spec, seed = facts.inputs.sweep.spec, trials[0].seed
+    newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
     if spec.trainer is not None:
         command = f"mkdir -p run && {shlex.join(command_line(spec.trainer.command, FILE_NAME, 'run'))}"
     else:
@@ -48,7 +49,11 @@ def card(facts: Facts) -> BestConfig | None:
         yaml=_yaml(facts, row, trials[0], command),
         command=command,
         seeds=[trial.seed for trial in trials if trial.stage is Stage.CONFIRM],
-        checkpoints=_checkpoints(facts, trials),
+        checkpoints=[
+            CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=last.step, path=last.path)
+            for trial in trials
+            if (last := newest.get(trial.id))
+        ],
         mlflow_urls=[url for trial in trials if (url := run_link(facts.inputs.mlflow_url, trial.mlflow_run_id))],
         provenance=provenance(facts, facts.configs[row.id]),
     )
@@ -81,14 +86,9 @@ def _unchosen(facts: Facts, row: ConfigRow) -> ConfigRow | None:
 
 def _leads(row: ConfigRow, other: ConfigRow) -> tuple[float, float]:
     """Return how far a config lies ahead of another one, seed by seed, in the tune and in the confirm stage."""
-    tune, confirm = (_lead(row.stage(stage), other.stage(stage)) for stage in (Stage.TUNE, Stage.CONFIRM))
+    stages = ((row.tune, other.tune), (row.confirm, other.confirm))
+    tune, confirm = (fmean(mine.minus(theirs).values()) for mine, theirs in stages if mine and theirs)
     return tune, confirm
-
-
-def _lead(result: StageResult | None, other: StageResult | None) -> float:
-    assert result is not None
-    assert other is not None
-    return fmean(result.minus(other).values())
 
 
 def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
@@ -108,7 +108,8 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
-    mean_of = {one.id: _mean_of_all(facts, one) for one in (row, *others)}
+    objectives = {trial.id: trial.objective for trial in facts.trials}
+    mean_of = {one.id: mean_of_all(one.id, facts.inputs.trials, objectives) for one in (row, *others)}
     behind = ", ".join(f"{other.label} {number(mean_of[other.id])}" for other in others)
     text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
     if behind:
@@ -130,10 +131,6 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     elif facts.verdict.outcome is Outcome.WORSE:
         text += f" It is worse than {comparison.comparator_label}; prefer that."
     return text + _not_from_its_loss(facts, row)
-
-
-def _mean_of_all(facts: Facts, row: ConfigRow) -> float:
-    return mean_of_all(row.id, facts.inputs.trials, {trial.id: trial.objective for trial in facts.trials})
 
 
 def _not_from_its_loss(facts: Facts, row: ConfigRow) -> str:
@@ -212,11 +209,13 @@ def _others(facts: Facts, row: ConfigRow) -> list[str]:
     first = next((other.id for other in dropped if other.id not in facts.candidates), None)
     for other in dropped:
         if other.tune:
-            ending = (
-                "; chosen too, without a confirm result so far" if other.id in facts.candidates else "; not confirmed"
-            )
-            ending += ", the first below the line" if other.id == first else ""
-            texts.append(_dropped(row, other, other.tune, ending if row.confirm else ""))
+            gap = other.tune.mean - (row.tune.mean if row.tune else other.tune.mean)
+            text = f"{other.label}: {number(other.tune.mean)} on {count(other.tune.n, 'tune seed')}, {_apart(gap)}"
+            if row.confirm:
+                chosen = other.id in facts.candidates
+                text += "; chosen too, without a confirm result so far" if chosen else "; not confirmed"
+                text += ", the first below the line" if other.id == first else ""
+            texts.append(f"{text}{_collapsed(other)}.")
     return texts[:_MOST_OTHERS]
 
 
@@ -229,12 +228,6 @@ def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResul
     if member is not None and member.low is not None:
         text += "; it may still be the best" if member.in_set else "; the data rule it out as the best"
     return f"{text}{_collapsed(other)}."
-
-
-def _dropped(row: ConfigRow, other: ConfigRow, stage: StageResult, ending: str) -> str:
-    gap = stage.mean - (row.tune.mean if row.tune else stage.mean)
-    text = f"{other.label}: {number(stage.mean)} on {count(stage.n, 'tune seed')}, {_apart(gap)}"
-    return f"{text}{ending}{_collapsed(other)}."
 
 
 def _apart(gap: float) -> str:
@@ -275,12 +268,3 @@ def _yaml(facts: Facts, row: ConfigRow, trial: Trial, command: str) -> str:
 @lru_cache(maxsize=64)
 def _dumped(training: str) -> str:
     return write_yaml(json.loads(training))
-
-
-def _checkpoints(facts: Facts, trials: Sequence[Trial]) -> list[CheckpointRef]:
-    newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
-    return [
-        CheckpointRef(trial_id=trial.id, seed=trial.seed, stage=trial.stage, step=last.step, path=last.path)
-        for trial in trials
-        if (last := newest.get(trial.id))
-    ]

@@ -28,19 +28,28 @@ def grid(facts: Facts) -> Grid | None:
     axes = _axes([name for name, found in values.items() if 2 <= len(found) <= MAX_VALUES])
     if axes is None:
         return None
-    comparators = [config for config in facts.inputs.configs if Role.SPACE not in config.roles]
-    tried += [config for config in comparators if _alike(config, tried[0], values)]
+    fixed = _fixed(tried[0], values)
+    tried += [  # comparators that differ from the points only in what the space varies
+        config
+        for config in facts.inputs.configs
+        if Role.SPACE not in config.roles
+        and _fixed(config, values) == fixed
+        and all(config.params.get(name) is not None for name in values)
+    ]
     texts = [_texts(distinct([config.params[name] for config in tried], space.root[name])) for name in axes]
     at: dict[tuple[str, ...], list[ConfigRow]] = {}
     for config in tried:
         place = tuple(words[repr(config.params[name])] for name, words in zip(axes, texts, strict=True))
         at.setdefault(place, []).append(facts.rows[config.id])
-    collapsed, kept = collapsed_in_tuning(facts), _kept(facts)
-    noise = _noise(facts, tried, collapsed)
+    collapsed, shares = collapsed_in_tuning(facts), kept_by_stage(facts).items()
+    steady = [facts.rows[config.id].tune for config in tried if config.id not in collapsed]
+    results = [stage.by_seed for stage in steady if stage is not None]
+    noise = fit_seeds(results) if results else None
+    tune, confirm = ({id_: fmean(values) for (id_, at), values in shares if at is stage} for stage in Stage)
     planned = Counter(trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE)
     xs, ys, facets = ([*words.values()] for words in (texts if len(axes) > 2 else [*texts, {}]))
     cells = [
-        _cell(place, at.get(place, []), noise, collapsed, planned, kept)
+        _cell(place, at.get(place, []), noise, collapsed, planned, confirm | tune)
         for facet in [(text,) for text in facets] or [()]
         for y in ys
         for x in xs
@@ -67,11 +76,6 @@ def _axes(names: Sequence[str]) -> list[str] | None:
     return axes + ([name for name in _EPSILONS if name in rest] + rest)[:1]
 
 
-def _alike(config: Config, point: Config, varied: Mapping[str, Any]) -> bool:
-    """Say whether a comparator differs from the points of the space only in what the space varies."""
-    return _fixed(config, varied) == _fixed(point, varied) and all(config.params.get(n) is not None for n in varied)
-
-
 def _fixed(config: Config, varied: Mapping[str, Any]) -> Any:
     """Return a config's training without the parameters that the space varies."""
     training = json.loads(json.dumps(config.settings))
@@ -91,20 +95,6 @@ def _texts(values: Sequence[Any]) -> dict[str, str]:
     """Write values for people, by their full form, which stays where the short forms of two are the same."""
     short = {repr(value): value_text(value) for value in values}
     return short if len(set(short.values())) == len(short) else {full: full for full in short}
-
-
-def _noise(facts: Facts, tried: Sequence[Config], collapsed: Collection[str]) -> SeedFit | None:
-    """Return the fit of config + seed over the configs without a collapse."""
-    stages = [facts.rows[config.id].tune for config in tried if config.id not in collapsed]
-    results = [stage.by_seed for stage in stages if stage is not None]
-    return fit_seeds(results) if results else None
-
-
-def _kept(facts: Facts) -> dict[str, float]:
-    """Return each config's share of entropy left, as a mean over tune trials, or over confirm trials without any."""
-    shares = kept_by_stage(facts).items()
-    by_stage = [{id_: fmean(values) for (id_, at), values in shares if at is stage} for stage in Stage]
-    return by_stage[1] | by_stage[0]
 
 
 def _cell(

@@ -41,8 +41,13 @@ def families(configs: Sequence[Config], candidates: Collection[str], confirmed: 
         for role in COMMON
         if (found := [config for config in present.values() if role in config.roles])
     ]
-    own = {config.id: (_role(found), found) for config in chosen if (found := _own(config, present.values()))}
-    if _differ_in_loss_alone(configs):
+    own = {
+        config.id: (next((role for role in COMMON if role in found.roles), Role.MATCHED), found)
+        for config in chosen
+        if (found := _own(config, present.values()))
+    }
+    rests = [{**config.training, LOSS: None} for config in configs]
+    if all(rest == rests[0] for rest in rests):
         return [*common, own]
     return [{**(common[0] if common else {}), **own}, *common]
 
@@ -56,16 +61,6 @@ def _own(config: Config, present: Iterable[Config]) -> Config | None:
     except ValidationError:  # stored by another version
         return None
     return next((other for other in present if other.training == wanted and other.id != config.id), None)
-
-
-def _role(matched: Config) -> Role:
-    """Return the role of a matched baseline as a comparator: it may be the baseline of all, too."""
-    return next((role for role in COMMON if role in matched.roles), Role.MATCHED)
-
-
-def _differ_in_loss_alone(configs: Sequence[Config]) -> bool:
-    rests = [{name: value for name, value in config.training.items() if name != LOSS} for config in configs]
-    return all(rest == rests[0] for rest in rests)
 
 
 def differs_in(one: Config, other: Config) -> list[str]:
