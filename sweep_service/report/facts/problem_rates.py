@@ -1,6 +1,6 @@
 """The share of right samples of each validation problem, trial by trial, over a trial's last evaluations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -27,14 +27,16 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
     halves = inputs.halves or inputs.sweep.spec.seeds.confirm is None
     part = ("confirm_part" if stage is Stage.CONFIRM else "tune_part") if halves else None
     trials = [trial for trial in inputs.trials if trial.stage is stage]
-    measuring: dict[tuple[str, ...], set[str]] = {}
+    measuring = {names: _measuring(names, part) for names in {counts.names for counts in inputs.problem_counts}}
     rates: dict[str, dict[str, float]] = {}
     for trial in trials:
-        if trial.state.evaluations_count and (found := by_trial.get(trial.id)):
-            for counts in found:
-                if counts.names not in measuring:
-                    measuring[counts.names] = _measuring(counts.names, part)
-            rates[trial.id] = _rates(found, measuring)
+        if trial.state.evaluations_count and (of_trial := by_trial.get(trial.id)):
+            shares: dict[str, list[float]] = {}
+            for counts in of_trial:
+                for name, judged, right in zip(counts.names, counts.judged, counts.right, strict=True):
+                    if judged and name in measuring[counts.names]:
+                        shares.setdefault(name, []).append(right / judged)
+            rates[trial.id] = {name: fmean(values) for name, values in shares.items()}
     everywhere = dict.fromkeys(name for found in rates.values() for name in found)
     if everywhere:
         diverged = [trial for trial in trials if trial.state is TrialState.DIVERGED]
@@ -46,13 +48,3 @@ def _measuring(names: Sequence[str], part: str | None) -> set[str]:
     """Return the names of the problems of a part; all of them for None, or where there are no parts."""
     parts = split_problems(names)
     return {names[index] for index in parts[part]} if part in parts else set(names)
-
-
-def _rates(found: Sequence[ProblemCounts], measuring: Mapping[tuple[str, ...], set[str]]) -> dict[str, float]:
-    """Return the mean over evaluations of each problem's share of right samples."""
-    shares: dict[str, list[float]] = {}
-    for counts in found:
-        for name, judged, right in zip(counts.names, counts.judged, counts.right, strict=True):
-            if judged and name in measuring[counts.names]:
-                shares.setdefault(name, []).append(right / judged)
-    return {name: fmean(values) for name, values in shares.items()}

@@ -1,9 +1,9 @@
 """Effects of beta1 and beta2 on entropy in one sweep, seed by seed: the figures behind `beta_claims`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sweep_service.report.statistics.differences import MIN_SEEDS, Interval, mean_interval
 from sweep_service.report.statistics.seed_slopes import SettingPoint, seed_slopes
@@ -76,7 +76,10 @@ def side(found: Interval) -> int:
 def beta_runs(facts: Facts, beta: str) -> list[BetaRun]:
     """Return the trials that say something about a beta."""
     (other,) = (name for name in BETAS if name != beta)
-    groups = {config.id: _without(config.training, beta) for config in facts.configs.values()}
+    groups = {
+        id_: json.dumps({**config.training, "loss": {**config.training.get("loss", {}), beta: None}}, sort_keys=True)
+        for id_, config in facts.configs.items()
+    }
     return [
         BetaRun(
             stage=trial.stage,
@@ -91,11 +94,6 @@ def beta_runs(facts: Facts, beta: str) -> list[BetaRun]:
         for trial in facts.trials
         if trial.id in facts.entropy_slopes
     ]
-
-
-def _without(training: Mapping[str, Any], beta: str) -> str:
-    loss = {name: value for name, value in training.get("loss", {}).items() if name != beta}
-    return json.dumps({**training, "loss": loss}, sort_keys=True)
 
 
 def beta_effect(runs: Sequence[BetaRun]) -> BetaEffect | None:

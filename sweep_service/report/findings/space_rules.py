@@ -23,8 +23,9 @@ def _edge_of_space(facts: Facts) -> Evidence | None:
         if bounds is None or not is_number(value) or value == 0:  # no setting takes less than 0
             continue
         low, high = bounds
-        log = isinstance(distribution, Float | Int) and distribution.log
-        place = _place(value, low, high, log=log)
+        on_log_scale = isinstance(distribution, Float | Int) and distribution.log
+        at, bottom, top = (math.log(one) if on_log_scale else one for one in (value, low, high))
+        place = (at - bottom) / (top - bottom)
         if min(place, 1 - place) > (_EDGE if isinstance(distribution, Float | Int) else 0):
             continue
         side, way = ("lower", "down") if place < 0.5 else ("upper", "up")
@@ -43,13 +44,6 @@ def _bounds(distribution: Distribution) -> tuple[float, float] | None:
     numbers = [float(choice) for choice in distribution.choices if is_number(choice)]
     enough = _FEWEST_VALUES <= len(numbers) == len(distribution.choices)
     return (min(numbers), max(numbers)) if enough else None
-
-
-def _place(value: float, low: float, high: float, *, log: bool) -> float:
-    """Return where a value lies between bounds, from 0 to 1."""
-    if log:
-        value, low, high = math.log(value), math.log(low), math.log(high)
-    return (value - low) / (high - low)
 
 
 SPACE_RULES: Final = (

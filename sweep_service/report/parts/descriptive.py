@@ -25,6 +25,8 @@ def descriptive(facts: Facts) -> Descriptive | None:
     thresholds = np.unique(np.linspace(everything.min(), everything.max(), THRESHOLDS))
     comparator = arms[comparison.comparator_id]
     deltas = {id_: [*stage.minus(comparator).values()] for id_, stage in arms.items() if stage is not comparator}
+    steady = [arm for id_, arm in arms.items() if id_ not in facts.unsteady and arm.sd is not None]
+    df = sum(arm.n - 1 for arm in steady)
     return Descriptive(
         comparator_id=comparison.comparator_id,
         thresholds=thresholds.tolist(),
@@ -34,7 +36,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
         ],
         iqm={id_: interquartile_mean(differences) for id_, differences in deltas.items() if differences},
         improvement={id_: improvement(results[id_], results[comparison.comparator_id]) for id_ in deltas},
-        training_sd=_training_sd(facts, arms),
+        training_sd=float(np.sqrt(sum((arm.n - 1) * (arm.sd or 0) ** 2 for arm in steady) / df)) if df else None,
         evaluation_se=_evaluation_se(facts, arms),
     )
 
@@ -51,12 +53,6 @@ def improvement(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) 
     """Return the share of pairs in which `mine` is higher; equal ones count half, and `theirs` are sorted."""
     below, up_to = np.searchsorted(theirs, mine, "left"), np.searchsorted(theirs, mine, "right")
     return float((below + up_to).mean() / 2 / len(theirs))
-
-
-def _training_sd(facts: Facts, arms: dict[str, StageResult]) -> float | None:
-    steady = [arm for id_, arm in arms.items() if id_ not in facts.unsteady and arm.sd is not None]
-    df = sum(arm.n - 1 for arm in steady)
-    return float(np.sqrt(sum((arm.n - 1) * (arm.sd or 0) ** 2 for arm in steady) / df)) if df else None
 
 
 def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:

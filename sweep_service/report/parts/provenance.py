@@ -24,13 +24,15 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
     packages = ", ".join(
         f"{name} {version}" for name, version in sorted(inputs.versions.items()) if name != "sweep-service"
     )
+    made = f"made and warm-started by the code from the settings of model and task, {_digest([model, task])}"
+    named = f"models/{model.get('model')} of the cache; the digest of its weights is not recorded"
     texts = {
         "config": f"{config.id}, the digest of all settings but the seed",
         "spec": f"sha256:{inputs.sweep.spec_digest}",
         "code": f"{', '.join(filter(None, code))} (as installed where this report was built)",
         "packages": "" if config.is_own else f"{packages} (as installed there)",
         "data": "" if config.is_own else _data(task, facts),
-        "model": "" if config.is_own else _model(model, task),
+        "model": "" if config.is_own else made if model.get("name") != "pretrained" else named,
         "trained with": (noted := _trained_with(facts, config)),
         "program": f"{shlex.join(training['command'])}{_UNKNOWN * (not noted)}" if config.is_own else "",
         "machine": _machine(facts, config),
@@ -70,12 +72,6 @@ def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
     if held_out is not None and held_out.benchmark is None:
         parts.append((held_out.ref or data.ref, held_out.split))
     return list(dict.fromkeys(parts))
-
-
-def _model(model: dict[str, Any], task: dict[str, Any]) -> str:
-    if model.get("name") == "pretrained":
-        return f"models/{model.get('model')} of the cache; the digest of its weights is not recorded"
-    return f"made and warm-started by the code from the settings of model and task, {_digest([model, task])}"
 
 
 def _machine(facts: Facts, config: Config) -> str:

@@ -110,7 +110,10 @@ def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
 def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> ResultsSoFar | None:
     """Return what is known about the difference; None if nothing is about the spread over seeds."""
     pair = comparison.config_id, comparison.comparator_id
-    of_pair = _spread_of_pair(comparison) or Pairs(arms).spread()
+    if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
+        of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
+    else:
+        of_pair = Pairs(arms).spread()
     before = [arm for arm in tuned if arm.config_id in pair]
     spread = of_pair or Pairs(before).spread()
     if spread is None:
@@ -252,13 +255,6 @@ def _fewest(seen: ResultsSoFar, least: int, ask: _Ask, wanted: float = POWER) ->
 
     seeds = least + bisect_left(range(least, MOST_RUNS), wanted, key=chance)
     return seeds, chance(seeds)
-
-
-def _spread_of_pair(comparison: Comparison) -> tuple[float, int] | None:
-    """Return the variance over seeds that the comparison rests on, with its degrees of freedom."""
-    if comparison.seed_error is None or comparison.df is None:
-        return None
-    return comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
 
 
 def _estimate(seen: ResultsSoFar) -> str:

@@ -49,8 +49,16 @@ def compare(
     for family in families(configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
-        results = _pick(*(differences(of, comparators, chose, shared=shared, confidence=level) for of in (whole, arms)))
-        for id_, (result, with_collapsed) in sorted(results.items(), key=lambda item: -item[1][0].difference):
+        whole_runs, every_run = (
+            differences(of, comparators, chose, shared=shared, confidence=level) for of in (whole, arms)
+        )
+        few = {  # collapsed runs count where too few pairs are left without them
+            id_
+            for id_, result in every_run.items()
+            if id_ not in whole_runs or whole_runs[id_].num_seeds < min(MIN_SEEDS, result.num_seeds)
+        }
+        results = {id_: every_run[id_] if id_ in few else whole_runs[id_] for id_ in every_run}
+        for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
             found = Comparison(
                 config_id=id_,
@@ -61,17 +69,11 @@ def compare(
                 differs_in=differs_in(by_id[id_], comparator),
                 **_weighed(result, id_, comparator.id, trials, objective.relevant),
                 **asdict(result),
-                with_collapsed=with_collapsed,
-                failed_bounds=failed_bounds(trials, id_, comparator.id, with_collapsed) if are_shares else None,
+                with_collapsed=id_ in few,
+                failed_bounds=failed_bounds(trials, id_, comparator.id, id_ in few) if are_shares else None,
             )
             comparisons.setdefault((id_, comparator.id), found)
     return list(comparisons.values())
-
-
-def _pick(whole: Mapping[str, Difference], every: Mapping[str, Difference]) -> dict[str, tuple[Difference, bool]]:
-    """Return each difference without collapsed runs, or with them where that leaves too few, and which of the two."""
-    few = {id_ for id_ in every if id_ not in whole or whole[id_].num_seeds < min(MIN_SEEDS, every[id_].num_seeds)}
-    return {id_: (every[id_], True) if id_ in few else (whole[id_], False) for id_ in every}
 
 
 def _weighed(
