@@ -10,7 +10,8 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from trainers.errors import ConfigError
 from trainers.losses.base import LossParams
-from trainers.losses.table import LOSS_NAMES, LOSSES, LossConfig, loss_entry
+from trainers.losses.by_name import LOSS_NAMES, loss_entry
+from trainers.losses.table import LOSSES, LossConfig
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

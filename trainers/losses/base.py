@@ -129,10 +129,7 @@ class ClipParams(LossParams):
     """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
     clips_like_ppo: ClassVar[bool] = False
-    """True if the epsilons of a package's loss bound a token's ratio as PPO's do. Then its baselines take them over.
-
-    Those of ours that do are listed in `sweep_service.sweep.baselines`.
-    """
+    """True if the epsilons bound the ratio of one token as PPO's do. Then the loss's baselines take them over."""
 
     epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
     epsilon_high: float = Field(

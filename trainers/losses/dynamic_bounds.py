@@ -68,6 +68,8 @@ class _Pair(NamedTuple):
 class BAPOParams(DualClipParams):
     """BAPO. Defaults: the example recipe of the official code; the dual clip is verl's."""
 
+    clips_like_ppo: ClassVar[bool] = True
+
     name: Literal["bapo"] = "bapo"
     dual_clip: float | None = Field(
         default=3.0,

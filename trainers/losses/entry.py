@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from pydantic import PydanticUserError
 
-from trainers.errors import ConfigError
-from trainers.extensions import package
 from trainers.losses.base import REGIONS, ClipParams, LossOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from importlib.metadata import EntryPoint
 
     from trainers.losses.batch import TokenBatch
 
@@ -25,35 +20,6 @@ class LossEntry(NamedTuple):
     params: type[ClipParams]
     function: Callable[[TokenBatch, Any], LossOutput]
     """A pure function from a batch and parameters to a per-token loss."""
-
-
-def load_entry(entry: EntryPoint) -> LossEntry:
-    """Return the loss that an entry point of a package names; in a process each is imported once, if it is asked for.
-
-    Raises: ConfigError, naming the package and the remedy, if it cannot be used.
-    """
-    found = _loaded(entry)
-    if isinstance(found, str):
-        raise ConfigError(
-            f"loss.name: the loss {entry.name!r} of {package(entry)} ({entry.value}) cannot be used: {found}"
-        )
-    return found
-
-
-@cache
-def _loaded(entry: EntryPoint) -> LossEntry | str:
-    """Import what an entry point names; return why it cannot be used, which stays so in this process."""
-    had_torch = "torch" in sys.modules
-    try:
-        found = cast("object", entry.load())
-    except (Exception, SystemExit) as error:  # noqa: BLE001 a package may raise anything
-        return f"{type(error).__name__}: {error}; correct it, or install what it needs, or uninstall it"
-    if not had_torch and "torch" in sys.modules:
-        return (
-            "importing it imports torch, which must not happen where configurations are only validated; import torch "
-            "inside the function, and for annotations under TYPE_CHECKING"
-        )
-    return entry_fault(found, entry.name) or cast("LossEntry", found)
 
 
 def entry_fault(found: object, name: str) -> str | None:

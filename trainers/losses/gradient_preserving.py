@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,8 @@ class _GradientPreservingParams(ERCOptionParams):
 class GPPOParams(_GradientPreservingParams):
     """GPPO. Defaults: arXiv:2508.07629; dual clip of the authors' recipes."""
 
+    clips_like_ppo: ClassVar[bool] = True
+
     name: Literal["gppo"] = "gppo"
 
 
@@ -35,6 +37,8 @@ class CEGPPOParams(_GradientPreservingParams):
 
     beta1 = beta2 = 0 has PPO-clip's gradient, beta1 = beta2 = 1 is GPPO (arXiv:2508.07629).
     """
+
+    clips_like_ppo: ClassVar[bool] = True
 
     name: Literal["ce_gppo"] = "ce_gppo"
     beta1: float = Field(

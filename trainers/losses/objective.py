@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from trainers.losses.aggregation import AGGREGATIONS, token_mean
+from trainers.losses.by_name import policy_loss
 from trainers.losses.critic import value_loss
 from trainers.losses.positive_weight import reweighted
 from trainers.losses.reference_kl import reference_kl
-from trainers.losses.table import LossConfig, policy_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trainers.losses.base import AggregationName, LossOutput
     from trainers.losses.batch import TokenBatch
     from trainers.losses.critic import CriticParams
+    from trainers.losses.table import LossConfig
     from trainers.losses.terms import TermsParams
 
 
