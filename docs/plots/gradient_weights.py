@@ -63,7 +63,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """What is drawn of a loss: curves for A < 0 and A > 0, and the axes."""
+    """The picture of a loss: curves for A < 0 and A > 0, and the axes."""
 
     negative: list[Curve]
     positive: list[Curve]

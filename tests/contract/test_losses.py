@@ -1,4 +1,4 @@
-"""What every row of LOSSES must satisfy: the gradient weight of its closed form, and the sides of the regions."""
+"""Contract of every row of LOSSES: the gradient weight of its closed form, and the sides of the regions."""
 
 from importlib import import_module
 from typing import Any

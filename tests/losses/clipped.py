@@ -1,4 +1,4 @@
-"""What tests know of the losses that drop tokens as PPO does: grpo, dapo, gspo."""
+"""Test records of the losses that drop tokens as PPO does: grpo, dapo, gspo."""
 
 from math import inf, log
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tests know of the losses that single out tokens by their covariance: clip_cov, kl_cov."""
+"""Test records of the losses that single out tokens by their covariance: clip_cov, kl_cov."""
 
 from math import inf
 from typing import Any

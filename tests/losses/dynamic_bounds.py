@@ -1,4 +1,4 @@
-"""What tests know of the losses that find their bounds from the tokens: dcpo, bapo."""
+"""Test records of the losses that find their bounds from the tokens: dcpo, bapo."""
 
 from math import inf, sqrt
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tests know of the losses that scale the gradient of tokens outside the bounds: gppo, ce_gppo."""
+"""Test records of the losses that scale the gradient of tokens outside the bounds: gppo, ce_gppo."""
 
 from math import inf
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tests know of cispo, which weighs tokens by a ratio that it does not differentiate."""
+"""Test records of cispo, which weighs tokens by a ratio that it does not differentiate."""
 
 from math import exp
 from typing import Any

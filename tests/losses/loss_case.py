@@ -1,4 +1,4 @@
-"""Everything that tests have to know of a policy loss, as one record, from which each test takes its part.
+"""The test record of a policy loss: each test of losses takes its part of it.
 
 The records of the losses in trainers/losses/x.py are `CASES` of tests/losses/x.py, by the losses' names.
 """
@@ -39,7 +39,7 @@ def plain_epsilons(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class LossCase:
-    """What tests know of a loss.
+    """The test record of a loss.
 
     Attributes:
         weight: closed form of the gradient weight, for ratios that `log_ratio_clamp` does not cut.

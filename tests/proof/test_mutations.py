@@ -152,9 +152,9 @@ MUTATIONS: dict[str, Mutation] = {
         "losses.objective", "loss + terms.kl.coefficient * kl", "loss - terms.kl.coefficient * kl", of_parts
     ),
     "KL with the ratio upside down": Mutation(
-        "losses.reference_kl", "logprobs_BT - reference_logprobs_BT", "reference_logprobs_BT - logprobs_BT", of_parts
+        "losses.terms", "logprobs_BT - reference_logprobs_BT", "reference_logprobs_BT - logprobs_BT", of_parts
     ),
-    "KL with k2's gradient": Mutation("losses.reference_kl", 'if params.estimator == "k3":', "if False:", of_parts),
+    "KL with k2's gradient": Mutation("losses.terms", 'if params.estimator == "k3":', "if False:", of_parts),
     "KL averaged over the device batch": Mutation(
         "losses.objective", "terms.kl), batch.mask_BT, total)", "terms.kl), batch.mask_BT)", of_parts
     ),

@@ -14,11 +14,10 @@ Importing this package does not import torch.
 
 from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
 from trainers.losses.aggregation import AGGREGATIONS, AggregationParams, token_mean
-from trainers.losses.any_loss import AnyLoss
 from trainers.losses.base import PARTS, REGIONS, ClipParams, DualClipParams, LossOutput, TokenRatioParams, regions
 from trainers.losses.batch import TokenBatch
 from trainers.losses.beta_schedule import BetaSwitch
-from trainers.losses.by_name import LOSS_NAMES, loss_entry, policy_loss
+from trainers.losses.by_name import LOSS_NAMES, AnyLoss, loss_entry, policy_loss
 from trainers.losses.critic import CriticParams, gae, value_loss
 from trainers.losses.entropy_advantages import (
     EntropyAdvantageParams,
@@ -31,6 +30,5 @@ from trainers.losses.entry import LossEntry
 from trainers.losses.importance_weighted import truncated_weights
 from trainers.losses.objective import Objective, Totals, objective
 from trainers.losses.positive_weight import PositiveWeightParams, next_weight
-from trainers.losses.reference_kl import ReferenceKLParams, reference_kl
 from trainers.losses.table import *  # noqa: F403 with the parameters and the function of each loss
-from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coefficient
+from trainers.losses.terms import EntropyBonusParams, ReferenceKLParams, TermsParams, next_coefficient, reference_kl

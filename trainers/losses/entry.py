@@ -1,4 +1,4 @@
-"""A policy loss by its two parts, and what may be wrong with one that an installed package brings."""
+"""A policy loss by its two parts, and the faults that one of an installed package may have."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class LossEntry(NamedTuple):
-    """A policy loss: a row of `LOSSES`, or what an entry point of the group `sweeps.losses` names."""
+    """A policy loss: a row of `LOSSES`, or the target of an entry point of the group `sweeps.losses`."""
 
     params: type[ClipParams]
     function: Callable[[TokenBatch, Any], LossOutput]
-    """A pure function from a batch and parameters to a per-token loss."""
+    """A pure function of a batch and parameters. Its output has each token's loss, (B, T), and the region masks."""
 
 
-def entry_fault(found: object, name: str) -> str | None:
-    """Say why what a package names cannot be the loss `name`, and what to do; None if it can."""
-    if not isinstance(found, LossEntry):
-        return f"it is {found!r:.100}, not a trainers.losses.LossEntry; name a LossEntry(params, function)"
-    params = cast("object", found.params)
+def entry_fault(entry: object, name: str) -> str | None:
+    """Say why an object that a package names cannot be the loss `name`, and what to do; None if it can."""
+    if not isinstance(entry, LossEntry):
+        return f"it is {entry!r:.100}, not a trainers.losses.LossEntry; name a LossEntry(params, function)"
+    params = cast("object", entry.params)
     if not isinstance(params, type) or not issubclass(params, ClipParams):
         return (
             f"its params {params!r:.100} lack the bounds low and high; make them a subclass of "
@@ -38,8 +38,8 @@ def entry_fault(found: object, name: str) -> str | None:
             f"its params do not have the name of its entry point; give them `name: Literal[{name!r}] = {name!r}`, or "
             "give the entry point their name"
         )
-    if not callable(found.function):
-        return f"its function is {found.function!r:.100}; give one that takes a TokenBatch and the params"
+    if not callable(entry.function):
+        return f"its function is {entry.function!r:.100}; give one that takes a TokenBatch and the params"
     if params.clips_like_ppo and params.epsilon_below > 1:
         return "clips_like_ppo promises PPO's bounds, which epsilon_below above 1 is not; leave one of them out"
     try:
@@ -50,9 +50,9 @@ def entry_fault(found: object, name: str) -> str | None:
 
 
 def output_fault(output: object, batch: TokenBatch) -> str | None:
-    """Say what is wrong with what a package's function returned for a batch; None if nothing is.
+    """Say what is wrong with the output of a package's function for a batch; None if nothing is.
 
-    Shapes, names and gradients are looked at, values are not: `trainers.losses.contract` judges those.
+    Shapes, names and gradients are checked, values are not: `trainers.losses.contract` judges those.
     """
     if not isinstance(output, LossOutput):
         return f"{type(output).__name__}, not a LossOutput"
