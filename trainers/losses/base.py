@@ -110,7 +110,7 @@ UnlimitedEpsilonLow = Annotated[
     float,
     Field(gt=0, lt=NO_BOUND, description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none."),
 ]
-"""With the class's `epsilon_below = NO_BOUND`."""
+"""Goes with `epsilon_below = NO_BOUND` of the class."""
 EpsilonHigh = Annotated[float, Field(gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high.")]
 DualClip = Annotated[
     float | None,
@@ -212,7 +212,7 @@ class DualClipParams(TokenRatioParams):
 
 
 class Bounds(NamedTuple):
-    """Bounds on the ratio beside those of the parameters: numbers, or tensors, scalars for a batch or (B, T)."""
+    """Bounds on the ratio that are not the parameters' own: numbers, or tensors, scalars for a batch or (B, T)."""
 
     low: Any
     high: Any
@@ -228,8 +228,7 @@ class LossOutput:
         ratio_BT: the ratio whose bounds the regions are about, no gradient: the token's, or GSPO's of the sequence.
         selected_BT: tokens the loss singles out beyond the regions: dropped by erc and clip_cov, penalised by kl_cov.
         penalty: a term that is no mean over tokens (erc's penalty), to be added after aggregation; a scalar.
-        bounds: what the regions were made with, if the loss found its bounds from the tokens (dcpo, bapo); None: those
-            of its parameters.
+        bounds: of the regions, if the loss found them from the tokens (dcpo, bapo); None: those of its parameters.
     """
 
     loss_BT: Tensor

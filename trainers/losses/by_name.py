@@ -127,17 +127,13 @@ def _read(value: object, ours: core_schema.ValidatorFunctionWrapHandler) -> obje
         entry = loss_entry(name)
     except ConfigError as error:
         if LOSS_NAMES.unknown(name):
-            raise _unknown(name) from error
+            names = ", ".join(f"'{each}'" for each in (*LOSSES, *sorted(set(LOSS_NAMES.names()) - set(LOSSES))))
+            raise PydanticCustomError(
+                "loss_unknown",
+                "there is no loss '{tag}'; there are {expected_tags} on this machine, and a package adds its own by an "
+                "entry point of the group {group}",
+                {"tag": name, "expected_tags": names, "group": LOSS_NAMES.group},
+            ) from error
         reason = str(error).removeprefix(f"{LOSS_NAMES.setting}: ")
         raise PydanticCustomError("loss_unusable", "{reason}", {"reason": reason}) from error
     return ours(value) if name in LOSSES else entry.params.model_validate(value)
-
-
-def _unknown(name: str) -> PydanticCustomError:
-    names = ", ".join(f"'{each}'" for each in (*LOSSES, *sorted(set(LOSS_NAMES.names()) - set(LOSSES))))
-    return PydanticCustomError(
-        "loss_unknown",
-        "there is no loss '{tag}'; there are {expected_tags} on this machine, and a package adds its own by an entry "
-        "point of the group {group}",
-        {"tag": name, "expected_tags": names, "group": LOSS_NAMES.group},
-    )
