@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import PATIENT_S
-from trainers.losses import entry, loss_entry
+from trainers.losses import by_name, loss_entry
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -60,7 +60,7 @@ def package_site(folder: Path) -> Iterator[Path]:
             if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
         loss_entry.cache_clear()
-        entry._loaded.cache_clear()
+        by_name._loaded.cache_clear()
 
 
 def documented_package(folder: Path, page: str = "losses") -> Path:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from tests.losses.all_cases import CASES
+
 MODELS = ("base", "chat")
 DATASET = "exam"
 """What the specs name: a model without and one with a chat template, a dataset with splits train and test, its columns
@@ -22,18 +24,7 @@ SCALARS: dict[str, list[Any]] = {
     "advantage.positive_weight.weight": [0, 0.5, 1],
     "aggregation.denominator": ["window", "active"],
 }
-OF_LOSS: dict[str, dict[str, list[Any]]] = {
-    "grpo": {"epsilon": [0.1, 0.2], "dual_clip": [None, 10]},
-    "dapo": {"epsilon_high": [0.2, 0.28], "erc.low": [0.9, 0.95]},
-    "gppo": {"epsilon": [0.2, 0.3], "log_ratio_clamp": [None, 20]},
-    "ce_gppo": {"beta1": [0, 0.5, 1], "beta2": [0.5, 1], "epsilon": [0.15, 0.2, 0.3]},
-    "cispo": {"epsilon_high": [0.2, 5.0], "epsilon_low": [0.2, 1.0]},
-    "gspo": {"epsilon_low": [3e-4, 4e-4], "epsilon_high": [4e-4, 5e-4]},
-    "clip_cov": {"selected_share": [2e-4, 2e-3], "covariance_low": [0.5, 1.0]},
-    "kl_cov": {"selected_share": [2e-3, 2e-2], "kl_coefficient": [0.5, 1.0]},
-    "dcpo": {"epsilon_low": [0.16, 0.2], "epsilon_high": [0.2, 0.28], "dual_clip": [None, 10]},
-    "bapo": {"target": [0.5, 1.0], "high_end": [1.5, 2.0], "low_end": [0.8, 0.95]},
-}
+OF_LOSS = {name: case.searched for name, case in CASES.items()}
 
 
 def plausible_specs(seed: int, number: int) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from trainers.losses import (
+    LOSSES,
     BAPOParams,
     CEGPPOParams,
     CISPOParams,
@@ -27,7 +28,6 @@ from trainers.losses import (
     DCPOParams,
     ERCMask,
     ERCPenalty,
-    GPPOParams,
     GRPOParams,
     GSPOParams,
     KLCovParams,
@@ -63,7 +63,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """What is drawn of a loss: curves for A < 0 and A > 0, and the axes."""
+    """The picture of a loss: curves for A < 0 and A > 0, and the axes."""
 
     negative: list[Curve]
     positive: list[Curve]
@@ -82,9 +82,7 @@ def _betas(name: str, *values: float) -> list[Curve]:
 
 PARENT: Final = Curve(GRPOParams(), "grpo")  # drawn broad behind the others
 PLOTS: Final[dict[str, Plot]] = {
-    "grpo": _same(Curve(GRPOParams(), "grpo")),
-    "dapo": _same(Curve(DAPOParams(), "dapo")),
-    "gppo": _same(Curve(GPPOParams(), "gppo")),
+    **{name: _same(Curve(loss.params(), name)) for name, loss in LOSSES.items()},
     "ce_gppo": Plot(_betas("beta1", 0.5, 1, 0), _betas("beta2", 1, 0.5, 0)),
     "cispo": _same(Curve(CISPOParams(), "cispo"), Curve(CISPOParams(epsilon_low=1), "without a lower bound")),
     "gspo": _same(Curve(GSPOParams(), "gspo"), ratios=(0.999, 1.001), x_label="sequence ratio s"),
@@ -105,6 +103,7 @@ PLOTS: Final[dict[str, Plot]] = {
         weights=(-0.15, 3.8),
     ),
 }
+"""Each loss with its defaults, or with the curves and axes that show it better."""
 
 
 def gradient_weight(curve: Curve, ratios_N: np.ndarray, sign: int) -> np.ndarray:

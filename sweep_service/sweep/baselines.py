@@ -10,15 +10,6 @@ from trainers.config import TrainingConfig
 from trainers.config.package_settings import params_of
 from trainers.losses import LOSSES
 
-BOUND_TOKEN_RATIOS: Final = frozenset({"grpo", "dapo", "gppo", "ce_gppo", "bapo"})
-"""Losses whose epsilons bound the ratio of one token, as PPO's do, so that PPO clip can take them over.
-
-bapo's are where its bounds begin. Other epsilons mean something else: cispo's cap a weight, gspo's bound a sequence's
-mean ratio (3e-4), dcpo's a change of probability, clip_cov's never bind (1), and kl_cov has none. As the baseline of
-these losses PPO clip uses its own 0.2. The loss of a package is one of these, too, unless its params have
-`clips_like_ppo`.
-"""
-
 _CLIP_SETTINGS: Final = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
 
 
@@ -54,9 +45,14 @@ def clip_higher(training: TrainingConfig) -> TrainingConfig:
 
 
 def bound_token_ratios(loss: str) -> bool:
-    """True if a loss's epsilons bound the ratio of one token, as PPO's do; a package's loss says so itself."""
-    params = None if loss in LOSSES else params_of(loss)
-    return loss in BOUND_TOKEN_RATIOS or (params is not None and params.clips_like_ppo)
+    """True if a loss's epsilons bound the ratio of one token, as PPO's do, so that PPO clip can take them over.
+
+    bapo's are where its bounds begin. Other epsilons mean something else: cispo's cap a weight, gspo's bound a
+    sequence's mean ratio (3e-4), dcpo's a change of probability, clip_cov's never bind (1), and kl_cov has none. As the
+    baseline of these losses PPO clip uses its own 0.2.
+    """
+    params = LOSSES[loss].params if loss in LOSSES else params_of(loss)
+    return params is not None and params.clips_like_ppo
 
 
 def _bounds(training: TrainingConfig, names: tuple[str, ...]) -> dict[str, Any]:

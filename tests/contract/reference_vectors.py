@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tests.losses.all_cases import CASES
 from trainers.losses import (
     LOSSES,
     AdvantageParams,
@@ -19,41 +20,14 @@ from trainers.losses import (
     objective,
 )
 
-LOSS_OF = {
-    "ppo_clip": "grpo",
-    "dapo": "dapo",
-    "gppo": "gppo",
-    "ce_gppo": "ce_gppo",
-    "cispo": "cispo",
-    "gspo": "gspo",
-    "clip_cov": "clip_cov",
-    "kl_cov": "kl_cov",
-    "dcpo": "dcpo",
-    "bapo": "bapo",
-    "erc_dapo": "dapo",
-    "erc_gppo": "gppo",
-    "erc_ce_gppo": "ce_gppo",
-}
+LOSS_OF = {official: name for name, case in CASES.items() for official in case.official}
 TERMS = {"entropy_bonus", "positive_nll"}  # on top of ce_gppo where a case has betas, else of dapo
 PARAM_OF = {
+    **{name: name for entry in LOSSES.values() for name in entry.params.model_fields},
     "eps_low": "epsilon_low",
     "eps_high": "epsilon_high",
     "dual_clip_c": "dual_clip",
-    "log_ratio_clamp": "log_ratio_clamp",
-    "beta1": "beta1",
-    "beta2": "beta2",
-    "seq_log_ratio_cap": "log_ratio_cap",
-    "clip_cov_ratio": "selected_share",
-    "clip_cov_lb": "covariance_low",
-    "clip_cov_ub": "covariance_high",
-    "kl_cov_ratio": "selected_share",
-    "kl_coef": "kl_coefficient",
-    "largest_bound": "largest_bound",
-    "ratio_lower_max": "low_end",
-    "ratio_lower_step": "low_step",
-    "ratio_upper_max": "high_end",
-    "ratio_upper_step": "high_step",
-    "adv_ratio_target": "target",
+    **{official: name for case in CASES.values() for official, name in case.official_names.items()},
 }
 NULLABLE = {"dual_clip", "log_ratio_clamp"}  # where null is a value; elsewhere it says "does not apply"
 INPUT_OF = {

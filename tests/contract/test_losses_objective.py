@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.contract.losses import ALL_PARAMS, ALL_TERMS, brief, label, rows
+from tests.losses.all_cases import CASES
 from trainers.losses import (
     AGGREGATIONS,
     AggregationParams,
@@ -20,13 +21,12 @@ from trainers.losses import (
     objective,
 )
 
-LOOKS_AT_THE_BATCH = {"clip_cov", "kl_cov", "bapo"}
 per_token = pytest.mark.parametrize(
     "params",
     [
         params
         for params in ALL_PARAMS
-        if params.name not in LOOKS_AT_THE_BATCH and not isinstance(getattr(params, "erc", None), ERCPenalty)
+        if not CASES[params.name].looks_at_the_batch and not isinstance(getattr(params, "erc", None), ERCPenalty)
     ],
     ids=label,
 )

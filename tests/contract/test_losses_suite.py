@@ -7,16 +7,16 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from tests.contract.losses import ALL_PARAMS, label, weight
-from tests.contract.test_losses import VARIANTS
-from tests.contract.test_losses_objective import LOOKS_AT_THE_BATCH
+from tests.contract.losses import ALL_PARAMS, VARIANTS, label, weight
+from tests.losses.all_cases import CASES
 from trainers.losses import LOSSES, LossEntry, LossOutput, TokenBatch, TokenRatioParams, regions
 from trainers.losses.contract import RULES, Subject, check_loss, judged
 
 
 def subject_of(params: Any, *, stated: bool) -> Subject:
-    stated &= params.name != "dcpo"  # whose weight depends on the old probability: test_losses.py has it
-    looks = params.name in LOOKS_AT_THE_BATCH
+    case = CASES[params.name]
+    stated &= case.weight_by_ratio  # test_losses.py compares the others at old probability 1
+    looks = case.looks_at_the_batch
     return Subject(LOSSES[params.name], params, weight if stated else None, looks_at_the_batch=looks)
 
 

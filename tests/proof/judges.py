@@ -11,6 +11,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from tests.losses.all_cases import CASES
+from tests.losses.loss_case import DUAL, HIGH, LOW
 from tests.proof import plain_loop
 from tests.proof.float64 import in_float64
 from tests.proof.plain_entropy_rewards import entropy_rewarded
@@ -45,42 +47,17 @@ from trainers.tasks import make_task
 from trainers.training.sampling_trainer import Folders
 
 TOLERANCE: Final = 1e-10
-LOW, HIGH, DUAL = 0.5, 2.0, 3.0
 BOUNDS: Final = {"epsilon_low": 1 - LOW, "epsilon_high": HIGH - 1}
-BAND: Final = {"mode": "mask", "low": 0.5, "high": 1.5}
 _CLIPPED = Rule("", low=LOW, high=HIGH, largest_delta=20.0)
-_DUAL = replace(_CLIPPED, dual_clip=DUAL)
 
 RULES: Final[dict[str, tuple[dict[str, Any], Rule]]] = {
-    "grpo": ({"name": "grpo"}, replace(_CLIPPED, name="grpo")),
-    "dapo": ({"name": "dapo", "dual_clip": DUAL}, replace(_DUAL, name="dapo")),
-    "gppo": ({"name": "gppo", "dual_clip": DUAL}, replace(_DUAL, name="gppo", largest_delta=math.inf)),
-    "ce_gppo": (
-        {"name": "ce_gppo", "dual_clip": DUAL, "beta1": 0.5, "beta2": 0.75, "log_ratio_clamp": 20.0},
-        replace(_DUAL, name="ce_gppo", beta1=0.5, beta2=0.75),
-    ),
-    "cispo": ({"name": "cispo"}, replace(_CLIPPED, name="cispo")),
-    "gspo": ({"name": "gspo"}, replace(_CLIPPED, name="gspo", largest_delta=math.inf)),
-    "clip_cov": (
-        {"name": "clip_cov", "selected_share": 0.5, "covariance_low": -0.5, "covariance_high": 0.5},
-        replace(_CLIPPED, name="clip_cov", share=0.5, covariance=(-0.5, 0.5)),
-    ),
-    "kl_cov": (
-        {"name": "kl_cov", "selected_share": 0.1, "kl_coefficient": 0.5},
-        replace(_CLIPPED, name="kl_cov", share=0.1, coefficient=0.5),
-    ),
-    "dcpo": (
-        {"name": "dcpo", "dual_clip": DUAL, "largest_bound": 4.0, "epsilon_low": 0.02, "epsilon_high": 0.1},
-        Rule("dcpo", dual_clip=DUAL, probability_bounds=(0.02, 0.1), largest_bound=4.0),
-    ),
-    "bapo": (
-        {"name": "bapo", "low_end": 0.8, "low_step": 0.1, "high_end": 4.0, "high_step": 0.3, "dual_clip": 5.0}
-        | {"target": 1.05e-7},  # one token has nearly all of the negative part
-        replace(_CLIPPED, name="bapo", dual_clip=5.0, ends=(0.8, 4.0), steps=(0.1, 0.3), target=1.05e-7),
-    ),
+    **{
+        name: ({"name": name, **case.formula.settings}, replace(_CLIPPED, name=name, **case.formula.rule))
+        for name, case in CASES.items()
+    },
     "erc": (
-        {"name": "dapo", "dual_clip": DUAL, "erc": BAND},
-        replace(_DUAL, name="dapo", entropy_band=(BAND["low"], BAND["high"])),
+        {"name": "dapo", "dual_clip": DUAL, "erc": {"mode": "mask", "low": 0.5, "high": 1.5}},
+        replace(_CLIPPED, name="dapo", dual_clip=DUAL, entropy_band=(0.5, 1.5)),
     ),
 }
 """Each loss in our configuration and as a plain rule; all but dcpo with the same bounds."""
@@ -157,7 +134,7 @@ def losses_are_their_formulas(*names: str) -> None:
             batch.advantages_BT,
             rows.mask_BT,
         )
-        selected_BT = output.selected_BT if name in ("clip_cov", "kl_cov") else None
+        selected_BT = output.selected_BT if rule.share else None
         if selected_BT is not None:
             assert_selection(rule, *tokens, selected_BT)
         plain = batch_losses(rule, *tokens, rows.entropy_BT, rows.old_entropy_BT, selected_BT)

@@ -70,7 +70,7 @@ class Losses(NamedTuple):
     values_BT: Tensor
     gradients_BT: Tensor
     outside: Counter[str]
-    """How many tokens met each side of the bounds with each sign of the advantage."""
+    """Number of tokens on each side of the bounds with each sign of the advantage."""
 
 
 def token_loss(rule: Rule, ratio: float, advantage: float, logprob: float) -> TokenLoss:

@@ -1,4 +1,4 @@
-"""What a rollout must be, worked out again from its token ids and the model that sampled them."""
+"""A rollout worked out again from its token ids and the model that sampled them."""
 
 import math
 from collections.abc import Sequence

@@ -140,8 +140,9 @@ class RecordingTrainer(PolicyTrainer):
         objective = policy_trainer.objective
         with patch.object(policy_trainer, "objective", spied):
             loss = super()._compute_loss(model, inputs)
-        update, selects = self.state.global_step, self._config.loss.name in ("clip_cov", "kl_cov")
-        self.batches.setdefault(update, []).append(device_batch(inputs, chosen[0] if selects else None))
+        update, drops = self.state.global_step, getattr(self._config.loss, "erc", None)
+        selected_BT = None if drops else chosen[0]  # the plain rule finds by itself what erc drops
+        self.batches.setdefault(update, []).append(device_batch(inputs, selected_BT))
         self.losses[update] = self.losses.get(update, 0.0) + loss.item()
         return loss
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.losses.all_cases import CASES, MODULES
 from tests.proof.judges import (
     advantages_are_their_formulas,
     critic_makes_the_plain_updates,
@@ -48,6 +49,11 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS: dict[str, Mutation] = {
+    **{
+        description: Mutation(f"losses.{MODULES[name]}", right, wrong, of_losses(name))
+        for name, case in CASES.items()
+        for description, (right, wrong) in case.mistakes.items()
+    },
     # regions and bounds
     "NA&LP above the bounds": Mutation(
         "losses.base", '"na_lp": below_BT & negative_BT', '"na_lp": above_BT & negative_BT', of_losses("ce_gppo")
@@ -64,117 +70,17 @@ MUTATIONS: dict[str, Mutation] = {
     "symmetric epsilon": Mutation(
         "losses.base", "return 1 + self.epsilon_high", "return 1 + self.epsilon_low", of_losses("dapo")
     ),
-    # gradient-preserving
-    "betas swapped": Mutation(
-        "losses.gradient_preserving",
-        "params, params.beta1, params.beta2)",
-        "params, params.beta2, params.beta1)",
-        of_losses("ce_gppo"),
-    ),
-    "beta1 times the ratio, not the bound": Mutation(
-        "losses.gradient_preserving",
-        'ratio_BT.masked_fill(masks["na_lp"], beta1 * params.low)',
-        'ratio_BT.where(~masks["na_lp"], beta1 * ratio_BT)',
-        of_losses("ce_gppo"),
-    ),
-    "beta2 without its bound": Mutation(
-        "losses.gradient_preserving", "beta2 * params.high", "beta2", of_losses("gppo")
-    ),
-    "ratio differentiated through the bound": Mutation(
-        "losses.gradient_preserving",
-        "-weight_BT * batch.unit_BT(params.log_ratio_clamp)",
-        "-weight_BT * batch.unit_BT(params.log_ratio_clamp) ** 2",
-        of_losses("gppo"),
-    ),
-    # clipping
-    "dual clip missing": Mutation("losses.clipped", "if bound is None:", "if True:", of_losses("dapo")),
-    "dual clip also where A > 0": Mutation(
-        "losses.clipped",
-        "(advantages_BT < 0) & (output.ratio_BT > bound)",
-        "(output.ratio_BT > bound)",
-        of_losses("gppo"),
-    ),
-    "clipped on the side that PPO keeps": Mutation(
-        "losses.clipped",
-        'masks["na_lp"] | masks["pa_lp"]',
-        'masks["na_lp"] | masks["pa_lp"] | masks["pa_low"]',
-        of_losses("grpo"),
-    ),
-    "no gradient inside the bounds": Mutation(
-        "losses.clipped", "-ratio_BT * unit_BT * advantages_BT", "-ratio_BT * advantages_BT", of_losses("grpo")
-    ),
+    # the batch
     "log-ratio not clamped": Mutation(
         "losses.batch", "log_ratio_BT.clamp(-clamp, clamp)", "log_ratio_BT", of_losses("dapo")
     ),
     "padding not masked": Mutation("losses.batch", "part.masked_fill(~mask_BT, 0)", "part", of_losses("gspo")),
-    # cispo, gspo
-    "cispo without a lower bound": Mutation(
-        "losses.importance_weighted", "clamp(params.low, params.high)", "clamp(max=params.high)", of_losses("cispo")
-    ),
-    "cispo's weight differentiated": Mutation(
-        "losses.importance_weighted",
-        "batch.ratio_BT(params.log_ratio_clamp), batch",
-        "batch.log_ratio_BT(params.log_ratio_clamp).exp(), batch",
-        of_losses("cispo"),
-    ),
-    "gspo with each token's ratio": Mutation(
-        "losses.clipped", "mean_BT = mean_B.unsqueeze(-1) * batch.mask_BT", "mean_BT = log_ratio_BT", of_losses("gspo")
-    ),
-    "gspo with the sum of log-ratios": Mutation(
-        "losses.clipped",
-        "log_ratio_BT.sum(-1) / batch.mask_BT.sum(-1).clamp(min=1)",
-        "log_ratio_BT.sum(-1)",
-        of_losses("gspo"),
-    ),
-    # covariance
-    "kl_cov with k3": Mutation(
-        "losses.covariance",
-        "batch.log_ratio_BT(params.log_ratio_clamp).abs()",
-        "((d := batch.log_ratio_BT(params.log_ratio_clamp)) + (-d).exp() - 1)",
-        of_losses("kl_cov"),
-    ),
-    "kl_cov penalises the lowest covariance": Mutation(
-        "losses.covariance", "covariance_N.topk(number)", "(-covariance_N).topk(number)", of_losses("kl_cov")
-    ),
-    "clip_cov draws among clipped tokens too": Mutation(
-        "losses.covariance", " & ~clipped_BT[batch.mask_BT]", "", of_losses("clip_cov")
-    ),
-    "clip_cov outside its band": Mutation(
-        "losses.covariance",
-        "covariance_N < params.covariance_high",
-        "covariance_N < float('inf')",
-        of_losses("clip_cov"),
-    ),
-    "covariance of uncentred advantages": Mutation(
-        "losses.covariance", "(advantages_N - advantages_N.mean())", "advantages_N", of_losses("kl_cov")
-    ),
     # bounds found from the tokens
-    "dcpo by the present probability": Mutation(
-        "losses.dynamic_bounds", "batch.old_logprobs_BT.exp()", "batch.logprobs_BT.detach().exp()", of_losses("dcpo")
-    ),
-    "dcpo without a largest bound": Mutation(
-        "losses.dynamic_bounds", ".clamp(max=params.largest_bound)", "", of_losses("dcpo")
-    ),
-    "dcpo's bounds in each other's place": Mutation(
-        "losses.dynamic_bounds", "(1 - 4 * params.epsilon_low", "(1 - 4 * params.epsilon_high", of_losses("dcpo")
-    ),
     "dcpo's regions by the bounds at probability 1": Mutation(
         "losses.base",
         "ratio_BT < params.low, ratio_BT > params.high",
         "ratio_BT < (params.low * 0 + 0.98), ratio_BT > params.high",
         of_losses("dcpo"),
-    ),
-    "bapo raises the upper bound first": Mutation(
-        "losses.dynamic_bounds",
-        "while low < self.low_end:",
-        "while low < self.low_end and high >= 4:",
-        of_losses("bapo"),
-    ),
-    "bapo ends at the last bounds whatever they do": Mutation(
-        "losses.dynamic_bounds", "for pair in reversed(others):", "for pair in others[:0]:", of_losses("bapo")
-    ),
-    "bapo counts positive tokens without their bound": Mutation(
-        "losses.dynamic_bounds", "ratio_BT.clamp(max=pair.high) * adv", "ratio_BT * adv", of_losses("bapo")
     ),
     # advantages steered by entropy
     "entropy's part without its limit": Mutation(
@@ -246,9 +152,9 @@ MUTATIONS: dict[str, Mutation] = {
         "losses.objective", "loss + terms.kl.coefficient * kl", "loss - terms.kl.coefficient * kl", of_parts
     ),
     "KL with the ratio upside down": Mutation(
-        "losses.reference_kl", "logprobs_BT - reference_logprobs_BT", "reference_logprobs_BT - logprobs_BT", of_parts
+        "losses.terms", "logprobs_BT - reference_logprobs_BT", "reference_logprobs_BT - logprobs_BT", of_parts
     ),
-    "KL with k2's gradient": Mutation("losses.reference_kl", 'if params.estimator == "k3":', "if False:", of_parts),
+    "KL with k2's gradient": Mutation("losses.terms", 'if params.estimator == "k3":', "if False:", of_parts),
     "KL averaged over the device batch": Mutation(
         "losses.objective", "terms.kl), batch.mask_BT, total)", "terms.kl), batch.mask_BT)", of_parts
     ),

@@ -40,7 +40,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Mapping[str, str]) -> Path:
-    """What two processes leave that know of each other as torchrun tells them."""
+    """Results of two processes that find each other as under torchrun."""
     folder = tmp_path_factory.mktemp("two")
     policy_folder(tiny_config(), cache)
     settings = {"loss.name": "clip_cov", "device_batch": 4, "steps": UPDATES, "checkpoint_every_rollouts": 1}
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, cache: Path, forks: Mapping
 
 
 def left(folder: Path, name: str) -> list[dict[str, Any]]:
-    """What each of the processes left of the comparison of a loss."""
+    """Results of the comparison of a loss, one of each process."""
     return [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in range(PROCESSES)]
 
 

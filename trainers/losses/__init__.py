@@ -8,17 +8,17 @@
 
 Importing this package does not import torch.
 """
+# These imports are the package's public names.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 
 from trainers.losses.advantages import AdvantageParams, OverlongParams, group_advantages, overlong_penalty
 from trainers.losses.aggregation import AGGREGATIONS, AggregationParams, token_mean
-from trainers.losses.any_loss import AnyLoss
 from trainers.losses.base import PARTS, REGIONS, ClipParams, DualClipParams, LossOutput, TokenRatioParams, regions
 from trainers.losses.batch import TokenBatch
 from trainers.losses.beta_schedule import BetaSwitch
-from trainers.losses.clipped import DAPOParams, GRPOParams, GSPOParams, dapo, grpo, gspo
-from trainers.losses.covariance import ClipCovParams, KLCovParams, clip_cov, kl_cov
+from trainers.losses.by_name import LOSS_NAMES, AnyLoss, loss_entry, policy_loss
 from trainers.losses.critic import CriticParams, gae, value_loss
-from trainers.losses.dynamic_bounds import BAPOParams, DCPOParams, bapo, dcpo
 from trainers.losses.entropy_advantages import (
     EntropyAdvantageParams,
     EntropyRewardParams,
@@ -27,76 +27,8 @@ from trainers.losses.entropy_advantages import (
 )
 from trainers.losses.entropy_ratio import ERCMask, ERCPenalty
 from trainers.losses.entry import LossEntry
-from trainers.losses.gradient_preserving import CEGPPOParams, GPPOParams, ce_gppo, gppo
-from trainers.losses.importance_weighted import CISPOParams, cispo, truncated_weights
+from trainers.losses.importance_weighted import truncated_weights
 from trainers.losses.objective import Objective, Totals, objective
 from trainers.losses.positive_weight import PositiveWeightParams, next_weight
-from trainers.losses.reference_kl import ReferenceKLParams, reference_kl
-from trainers.losses.table import LOSS_NAMES, LOSSES, LossConfig, loss_entry, policy_loss
-from trainers.losses.terms import EntropyBonusParams, TermsParams, next_coefficient
-
-__all__ = [
-    "AGGREGATIONS",
-    "LOSSES",
-    "LOSS_NAMES",
-    "PARTS",
-    "REGIONS",
-    "AdvantageParams",
-    "AggregationParams",
-    "AnyLoss",
-    "BAPOParams",
-    "BetaSwitch",
-    "CEGPPOParams",
-    "CISPOParams",
-    "ClipCovParams",
-    "ClipParams",
-    "CriticParams",
-    "DAPOParams",
-    "DCPOParams",
-    "DualClipParams",
-    "ERCMask",
-    "ERCPenalty",
-    "EntropyAdvantageParams",
-    "EntropyBonusParams",
-    "EntropyRewardParams",
-    "GPPOParams",
-    "GRPOParams",
-    "GSPOParams",
-    "KLCovParams",
-    "LossConfig",
-    "LossEntry",
-    "LossOutput",
-    "Objective",
-    "OverlongParams",
-    "PositiveWeightParams",
-    "ReferenceKLParams",
-    "TermsParams",
-    "TokenBatch",
-    "TokenRatioParams",
-    "Totals",
-    "bapo",
-    "ce_gppo",
-    "cispo",
-    "clip_cov",
-    "dapo",
-    "dcpo",
-    "entropy_advantages",
-    "entropy_rewarded_advantages",
-    "gae",
-    "gppo",
-    "group_advantages",
-    "grpo",
-    "gspo",
-    "kl_cov",
-    "loss_entry",
-    "next_coefficient",
-    "next_weight",
-    "objective",
-    "overlong_penalty",
-    "policy_loss",
-    "reference_kl",
-    "regions",
-    "token_mean",
-    "truncated_weights",
-    "value_loss",
-]
+from trainers.losses.table import *  # noqa: F403 with the parameters and the function of each loss
+from trainers.losses.terms import EntropyBonusParams, ReferenceKLParams, TermsParams, next_coefficient, reference_kl

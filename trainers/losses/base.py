@@ -17,7 +17,6 @@ from typing import (
     Final,
     Literal,
     NamedTuple,
-    Protocol,
     Self,
     cast,
     get_args,
@@ -67,9 +66,9 @@ class Params(BaseModel):
         """Have the fields refuse what pydantic would take for a number, or could not compare with a bound."""
         if not isinstance(data, dict):
             return data
-        given = cast("dict[str, object]", data)
-        plain = {name: _plain_number(given[name]) for name in _number_fields(cls) & given.keys()}
-        return {**given, **plain} if plain else given
+        values = cast("dict[str, object]", data)
+        plain = {name: _plain_number(values[name]) for name in _number_fields(cls) & values.keys()}
+        return {**values, **plain} if plain else values
 
 
 def _plain_number(value: object) -> object:
@@ -97,20 +96,6 @@ def _plain_types(annotation: object) -> set[object]:
     return {annotation} if not arguments else set().union(*(_plain_types(argument) for argument in arguments))
 
 
-class LossParams(Params):
-    """Base of every loss's parameters. Each loss adds its literal `name`."""
-
-    own_aggregation: ClassVar[AggregationName] = "token_mean"
-    """Aggregation where the configuration names none."""
-
-    fixed_aggregation: ClassVar[AggregationName | None] = None
-    """The only aggregation that the loss is defined with, if there is one."""
-
-    def at(self, step: int) -> Self:
-        """Return the parameters after `step` updates; only a schedule makes them differ."""
-        return self
-
-
 def _document_epsilon(schema: dict[str, Any], kind: type[ClipParams]) -> None:
     schema["properties"]["epsilon"] = {
         "type": "number",
@@ -120,24 +105,58 @@ def _document_epsilon(schema: dict[str, Any], kind: type[ClipParams]) -> None:
     }
 
 
-class ClipParams(LossParams):
-    """Bounds on the probability ratio. `epsilon` is accepted as one value for both sides and stored as two."""
+EpsilonLow = Annotated[float, Field(gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")]
+UnlimitedEpsilonLow = Annotated[
+    float,
+    Field(gt=0, lt=NO_BOUND, description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none."),
+]
+"""Goes with `epsilon_below = NO_BOUND` of the class."""
+EpsilonHigh = Annotated[float, Field(gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high.")]
+DualClip = Annotated[
+    float | None,
+    Field(
+        gt=1,
+        le=NO_BOUND,
+        description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
+    ),
+]
+AuthorsClamp = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=40,
+        description="Log-ratios are cut at +- this many nats and pass no gradient beyond; null: never, as the authors.",
+    ),
+]
+"""A `log_ratio_clamp` whose default is null."""
+
+
+class ClipParams(Params):
+    """Base of every loss's parameters: bounds on the probability ratio. Each loss adds its literal `name`.
+
+    `epsilon` is accepted as one value for both bounds and stored as two.
+    """
 
     model_config = ConfigDict(json_schema_extra=_document_epsilon)
+
+    own_aggregation: ClassVar[AggregationName] = "token_mean"
+    """Aggregation where the configuration names none."""
+
+    fixed_aggregation: ClassVar[AggregationName | None] = None
+    """The only aggregation that the loss is defined with, if there is one."""
 
     epsilon_below: ClassVar[float] = 1.0
     """Upper limit of epsilon_low, and so of `epsilon`, itself excluded."""
 
     clips_like_ppo: ClassVar[bool] = False
-    """True if the epsilons of a package's loss bound a token's ratio as PPO's do. Then its baselines take them over.
+    """True if the epsilons bound the ratio of one token as PPO's do. Then the loss's baselines take them over."""
 
-    Those of ours that do are listed in `sweep_service.sweep.baselines`.
-    """
+    epsilon_low: EpsilonLow = 0.2
+    epsilon_high: EpsilonHigh = 0.2
 
-    epsilon_low: float = Field(default=0.2, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
-    epsilon_high: float = Field(
-        default=0.2, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
-    )
+    def at(self, step: int) -> Self:
+        """Return the parameters after `step` updates; only a schedule makes them differ."""
+        return self
 
     @property
     def low(self) -> float:
@@ -181,12 +200,7 @@ class TokenRatioParams(ClipParams):
 class DualClipParams(TokenRatioParams):
     """Parameters of losses whose weight is the ratio where A < 0 and the ratio lies above the bounds."""
 
-    dual_clip: float | None = Field(
-        default=10.0,
-        gt=1,
-        le=NO_BOUND,
-        description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
-    )
+    dual_clip: DualClip = 10.0
 
     @model_validator(mode="after")
     def _dual_clip_above(self) -> Self:
@@ -197,25 +211,11 @@ class DualClipParams(TokenRatioParams):
         return self
 
 
-class Bounds(Protocol):
-    """Bounds on the ratio: numbers, or tensors with one for a batch or one for each token (B, T)."""
+class Bounds(NamedTuple):
+    """Bounds on the ratio that are not the parameters' own: numbers, or tensors, scalars for a batch or (B, T)."""
 
-    @property
-    def low(self) -> Any:
-        """Lower bound on the ratio."""
-        ...
-
-    @property
-    def high(self) -> Any:
-        """Upper bound on the ratio."""
-        ...
-
-
-class FoundBounds(NamedTuple):
-    """Bounds that a loss finds from the tokens themselves: scalars for a batch, or (B, T)."""
-
-    low: Tensor
-    high: Tensor
+    low: Any
+    high: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +228,7 @@ class LossOutput:
         ratio_BT: the ratio whose bounds the regions are about, no gradient: the token's, or GSPO's of the sequence.
         selected_BT: tokens the loss singles out beyond the regions: dropped by erc and clip_cov, penalised by kl_cov.
         penalty: a term that is no mean over tokens (erc's penalty), to be added after aggregation; a scalar.
-        bounds: what the regions were made with, if the loss found its bounds from the tokens (dcpo, bapo); None: those
-            of its parameters.
+        bounds: of the regions, if the loss found them from the tokens (dcpo, bapo); None: those of its parameters.
     """
 
     loss_BT: Tensor
@@ -237,10 +236,10 @@ class LossOutput:
     ratio_BT: Tensor
     selected_BT: Tensor | None = None
     penalty: Tensor | None = None
-    bounds: FoundBounds | None = None
+    bounds: Bounds | None = None
 
 
-def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: Bounds) -> dict[Region, Tensor]:
+def regions(ratio_BT: Tensor, advantages_BT: Tensor, params: ClipParams | Bounds) -> dict[Region, Tensor]:
     """Mark (B, T) the tokens whose ratio left the bounds, by side and sign of A; a ratio on a bound is inside."""
     below_BT, above_BT = ratio_BT < params.low, ratio_BT > params.high
     positive_BT, negative_BT = advantages_BT > 0, advantages_BT < 0

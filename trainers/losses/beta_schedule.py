@@ -29,7 +29,7 @@ class BetaSwitch(Params):
     )
 
     def share(self, step: int) -> float:
-        """Return which share of the change is made after `step` updates, from 0 to 1."""
+        """Return the share of the change that is made after `step` updates, from 0 to 1."""
         if step < self.step:
             return 0.0
         share = min(1.0, (step - self.step) / self.ramp) if self.ramp else 1.0

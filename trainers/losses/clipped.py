@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from trainers.losses.base import (
-    NO_BOUND,
     AggregationName,
     Bounds,
     ClipParams,
+    DualClip,
     DualClipParams,
+    EpsilonHigh,
+    EpsilonLow,
     LossOutput,
     TokenRatioParams,
     regions,
@@ -31,22 +33,19 @@ class GRPOParams(DualClipParams):
     Aggregated over tokens, as in that paper's code; arXiv:2402.03300 takes the mean over sequences of their means.
     """
 
+    clips_like_ppo: ClassVar[bool] = True
+
     name: Literal["grpo"] = "grpo"
-    dual_clip: float | None = Field(
-        default=None,
-        gt=1,
-        le=NO_BOUND,
-        description="Where A < 0, a token whose ratio exceeds this is dropped; above 1 + epsilon_high; null: none.",
-    )
+    dual_clip: DualClip = None
 
 
 class DAPOParams(ERCOptionParams):
     """PPO-clip with a wider upper bound (clip-higher). Defaults: arXiv:2503.14476; dual clip of the verl recipes."""
 
+    clips_like_ppo: ClassVar[bool] = True
+
     name: Literal["dapo"] = "dapo"
-    epsilon_high: float = Field(
-        default=0.28, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
-    )
+    epsilon_high: EpsilonHigh = 0.28
 
 
 class GSPOParams(ClipParams):
@@ -56,10 +55,8 @@ class GSPOParams(ClipParams):
     fixed_aggregation: ClassVar[AggregationName | None] = "seq_mean_token_mean"
 
     name: Literal["gspo"] = "gspo"
-    epsilon_low: float = Field(default=3e-4, gt=0, lt=1, description="The ratio's lower bound is 1 - epsilon_low.")
-    epsilon_high: float = Field(
-        default=4e-4, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
-    )
+    epsilon_low: EpsilonLow = 3e-4
+    epsilon_high: EpsilonHigh = 4e-4
     log_ratio_cap: float = Field(
         default=10.0,
         gt=0,
@@ -74,13 +71,9 @@ def grpo(batch: TokenBatch, params: GRPOParams) -> LossOutput:
     Gradient weight (the factor on A grad log pi): 0 for A < 0 with r < low, for A > 0 with r > high and for A < 0
     with r > dual_clip; r otherwise.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the ratio, low = 1 - epsilon_low and high = 1 + epsilon_high.
-    Returns: per-token loss (B, T) and region masks.
     Source: arXiv:1707.06347 eq. 7; dual clip arXiv:1912.09729.
     """
-    return dual_clipped(token_clipped(batch, params), batch.advantages_BT, params.dual_clip)
+    return token_clipped(batch, params)
 
 
 def dapo(batch: TokenBatch, params: DAPOParams) -> LossOutput:
@@ -88,8 +81,7 @@ def dapo(batch: TokenBatch, params: DAPOParams) -> LossOutput:
 
     Source: arXiv:2503.14476 eq. 8; entropy ratio arXiv:2512.05591.
     """
-    output = dual_clipped(token_clipped(batch, params), batch.advantages_BT, params.dual_clip)
-    return entropy_ratio_clipped(output, batch, params.erc)
+    return entropy_ratio_clipped(token_clipped(batch, params), batch, params.erc)
 
 
 def gspo(batch: TokenBatch, params: GSPOParams) -> LossOutput:
@@ -99,11 +91,9 @@ def gspo(batch: TokenBatch, params: GSPOParams) -> LossOutput:
     Gradient weight (the factor on A grad log pi): 0 for A < 0 with s < low and for A > 0 with s > high, s otherwise;
     where A is one number a sequence, a sequence is dropped as a whole.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the sequence ratio, low = 1 - epsilon_low and high = 1 + epsilon_high.
-    Returns: per-token loss (B, T), always aggregated as the mean over sequences of their means; region masks and
-        `ratio_BT` by the sequence ratio, which reads 1 at padding.
+    The loss is always aggregated as the mean over sequences of their means. The bounds are on the sequence ratio, and
+    region masks and `ratio_BT` go by it; it reads 1 at padding.
+
     Source: arXiv:2507.18071 eq. 5 and 13.
     """
     log_ratio_BT = batch.log_ratio_BT(None).detach()
@@ -114,13 +104,19 @@ def gspo(batch: TokenBatch, params: GSPOParams) -> LossOutput:
     return clipped(ratio_BT, unit_BT, batch.advantages_BT, params)
 
 
-def token_clipped(batch: TokenBatch, params: TokenRatioParams) -> LossOutput:
-    """PPO's clipped loss with each token's own ratio, no dual clip."""
-    clamp = params.log_ratio_clamp
-    return clipped(batch.ratio_BT(clamp), batch.unit_BT(clamp), batch.advantages_BT, params)
+def token_clipped(batch: TokenBatch, params: TokenRatioParams, bounds: Bounds | None = None) -> LossOutput:
+    """PPO's clipped loss with each token's own ratio, and with a dual clip if the parameters have one.
+
+    Args:
+        bounds: bounds found from the tokens, in place of the parameters' own.
+    """
+    clamp, advantages_BT = params.log_ratio_clamp, batch.advantages_BT
+    output = clipped(batch.ratio_BT(clamp), batch.unit_BT(clamp), advantages_BT, bounds or params)
+    output = replace(output, bounds=bounds)
+    return dual_clipped(output, advantages_BT, params.dual_clip) if isinstance(params, DualClipParams) else output
 
 
-def clipped(ratio_BT: Tensor, unit_BT: Tensor, advantages_BT: Tensor, params: Bounds) -> LossOutput:
+def clipped(ratio_BT: Tensor, unit_BT: Tensor, advantages_BT: Tensor, params: ClipParams | Bounds) -> LossOutput:
     """-ratio A with the gradient of `unit_BT` inside the bounds; outside the value at the bound, without a gradient.
 
     Args:

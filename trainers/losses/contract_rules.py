@@ -1,11 +1,11 @@
-"""The rules of `trainers.losses.contract`, one function each, and the batches on which they judge.
+"""The rules of `trainers.losses.contract`, one function with `@_rule` each, and the batches on which they judge.
 
 Shapes: B sequences, T completion tokens.
 """
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -13,14 +13,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trainers.losses.base import REGIONS, ClipParams, LossOutput, Region, regions
+from trainers.losses.base import REGIONS, ClipParams, LossOutput, regions
 from trainers.losses.batch import TokenBatch
 from trainers.losses.entry import LossEntry, entry_fault, output_fault
 
 Weight = Callable[[float, float, Any], float]
 """Closed form of the gradient weight, the factor on A grad log pi: of a token's ratio, its advantage and the params."""
 
-ROWS: Final = tuple(
+_ROWS: Final = tuple(
     (float(delta), advantage) for delta in torch.linspace(-4.3, 3.9, 83) for advantage in (-2, -0.5, 1.5)
 )
 """Log-ratios in nats and advantages of the tokens on which the weight is judged."""
@@ -52,6 +52,14 @@ class Subject:
 
 Rule = Callable[[Subject], str | None]
 """Says how a loss breaks the rule; None if it keeps it."""
+
+RULES: Final[dict[str, Rule]] = {}
+"""All rules by name, in the order in which they are told."""
+
+
+def _rule(function: Rule) -> Rule:
+    RULES[function.__name__] = function
+    return function
 
 
 def token_batch(rows_BTR: Tensor, mask_BT: Tensor | None = None, filler: float = 0.0) -> TokenBatch:
@@ -86,11 +94,51 @@ def run(subject: Subject, batch: TokenBatch) -> tuple[LossOutput, Tensor]:
     return output, torch.autograd.grad(total, batch.logprobs_BT)[0]
 
 
-def weight_is_as_stated(subject: Subject, rows: Sequence[tuple[float, float]] = ROWS) -> str | None:
+@_rule
+def entry_is_usable(subject: Subject) -> str | None:
+    """A package can name the entry, and its params are stored and read back as they are."""
+    if fault := entry_fault(subject.entry, str(getattr(subject.params, "name", None))):
+        return fault
+    if type(subject.params) is not subject.entry.params:
+        return f"params are {type(subject.params).__name__}, not the entry's {subject.entry.params.__name__}"
+    if subject.entry.params.model_validate_json(subject.params.model_dump_json()) != subject.params:
+        return "the params do not come back from JSON as they were"
+    return None
+
+
+@_rule
+def importing_it_imports_no_torch(subject: Subject) -> str | None:
+    """The module of the params imports without torch, as the service does where it validates configurations."""
+    return _imports_torch(subject.entry.params.__module__)
+
+
+@cache
+def _imports_torch(module: str) -> str | None:
+    code = f"import sys; sys.path[:] = {sys.path!r}; import {module}; sys.exit(3 if 'torch' in sys.modules else 0)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if ended.returncode == 3:
+        return f"{module} imports torch; import it inside the function, and for annotations under TYPE_CHECKING"
+    return f"{module} cannot be imported: {ended.stderr.strip()[-300:]}" if ended.returncode else None
+
+
+@_rule
+def output_is_complete(subject: Subject) -> str | None:
+    """Loss, ratio and masks are (B, T), the loss has the dtype of the log-probabilities and carries their gradient."""
+    batch = token_batch(_drawn_rows(4, 5))
+    output = subject.entry.function(batch, subject.params)
+    if fault := output_fault(output, batch):
+        return f"it returns {fault}"
+    if output.loss_BT.dtype != batch.logprobs_BT.dtype:
+        return f"loss_BT is {output.loss_BT.dtype}, not {batch.logprobs_BT.dtype} as logprobs_BT"
+    return None
+
+
+@_rule
+def weight_is_as_stated(subject: Subject) -> str | None:
     """Autograd through the loss gives -A x the stated weight, on sequences of one token, in float64."""
     if subject.weight is None:
         return None
-    rows_BTR = torch.tensor(rows, dtype=torch.float64).unsqueeze(1)
+    rows_BTR = torch.tensor(_ROWS, dtype=torch.float64).unsqueeze(1)
     _, gradient_BT = run(subject, token_batch(rows_BTR))
     delta_B, advantage_B = rows_BTR[:, 0].unbind(-1)
     pairs = list(zip(delta_B.exp().tolist(), advantage_B.tolist(), strict=True))
@@ -105,6 +153,7 @@ def weight_is_as_stated(subject: Subject, rows: Sequence[tuple[float, float]] = 
     return f"the gradient is not -A x weight for {len(wrong)} of {len(pairs)} tokens; {'; '.join(shown)}"
 
 
+@_rule
 def reinforce_at_ratio_one(subject: Subject) -> str | None:
     """At ratio 1 the gradient is -A, if the author says so."""
     advantages_B = torch.tensor([-3.0, -0.2, 0.0, 0.7, 5.0], dtype=torch.float64)
@@ -115,6 +164,7 @@ def reinforce_at_ratio_one(subject: Subject) -> str | None:
     return f"at ratio 1 the gradient for A = {advantages_B.tolist()} is {gradient_BT[:, 0].tolist()}, not -A"
 
 
+@_rule
 def padding_changes_nothing(subject: Subject) -> str | None:
     """Columns of padding leave loss and gradient of the tokens as they are, and get no gradient, whatever they hold."""
     rows_BTR = _drawn_rows(4, 5)
@@ -132,6 +182,7 @@ def padding_changes_nothing(subject: Subject) -> str | None:
     return None
 
 
+@_rule
 def an_empty_batch_gives_zero(subject: Subject) -> str | None:
     """A batch without any token has no gradient, and nothing that is not finite."""
     output, gradient_BT = run(subject, token_batch(_drawn_rows(2, 3), torch.zeros(2, 3, dtype=torch.bool)))
@@ -140,6 +191,7 @@ def an_empty_batch_gives_zero(subject: Subject) -> str | None:
     return None
 
 
+@_rule
 def large_ratios_stay_finite(subject: Subject) -> str | None:
     """Values and gradients are finite at any finite log-ratio, in both dtypes, with and without a clamp."""
     clamps = [{}, {"log_ratio_clamp": None}] if "log_ratio_clamp" in type(subject.params).model_fields else [{}]
@@ -157,6 +209,7 @@ def large_ratios_stay_finite(subject: Subject) -> str | None:
     return None
 
 
+@_rule
 def the_clamp_is_the_setting(subject: Subject) -> str | None:
     """The ratio is cut where `log_ratio_clamp` says, if the loss has this setting."""
     if "log_ratio_clamp" not in type(subject.params).model_fields:
@@ -171,6 +224,7 @@ def the_clamp_is_the_setting(subject: Subject) -> str | None:
     return None
 
 
+@_rule
 def parts_add_up(subject: Subject) -> str | None:
     """Each sequence alone has the loss and gradient that it has in the batch; a device batch is cut from an update."""
     if subject.looks_at_the_batch:
@@ -186,6 +240,7 @@ def parts_add_up(subject: Subject) -> str | None:
     return None
 
 
+@_rule
 def inputs_stay_as_they_are(subject: Subject) -> str | None:
     """The loss changes no tensor of its batch in place."""
     batch = token_batch(_drawn_rows(4, 5))
@@ -195,6 +250,7 @@ def inputs_stay_as_they_are(subject: Subject) -> str | None:
     return f"it changes {', '.join(changed)} in place; compute new tensors" if changed else None
 
 
+@_rule
 def the_same_twice(subject: Subject) -> str | None:
     """Equal batches with equal generators give equal outputs."""
     first, second = (run(subject, token_batch(_drawn_rows(4, 5))) for _ in range(2))
@@ -202,66 +258,27 @@ def the_same_twice(subject: Subject) -> str | None:
     return None if same else "the same batch gives two results; draw from batch.generator, and keep no state"
 
 
-def output_is_complete(subject: Subject) -> str | None:
-    """Loss, ratio and masks are (B, T), the loss has the dtype of the log-probabilities and carries their gradient."""
-    batch = token_batch(_drawn_rows(4, 5))
-    output = subject.entry.function(batch, subject.params)
-    if fault := output_fault(output, batch):
-        return f"it returns {fault}"
-    if output.loss_BT.dtype != batch.logprobs_BT.dtype:
-        return f"loss_BT is {output.loss_BT.dtype}, not {batch.logprobs_BT.dtype} as logprobs_BT"
-    return None
-
-
+@_rule
 def regions_partition_the_tokens(subject: Subject) -> str | None:
     """The regions are those of `ratio_BT` and its bounds (the params', or the output's own), and false at padding."""
-    rows_BTR = torch.cat((_drawn_rows(5, 5), torch.tensor([[[-1.0, 0.0], [1.0, 0.0]] * 3][:1]).double()[:, :5]))
+    rows_BTR = torch.cat((_drawn_rows(5, 5), torch.tensor([[[-1.0, 0.0], [1.0, 0.0]] * 3]).double()[:, :5]))
     mask_BT = torch.arange(5) < torch.tensor([5, 3, 1, 0, 4, 5]).unsqueeze(-1)
     batch = token_batch(rows_BTR, mask_BT)
     output = subject.entry.function(batch, subject.params)
-    masks: dict[str, Tensor] = {
-        **output.regions,
-        **({} if output.selected_BT is None else {"selected_BT": output.selected_BT}),
-    }
+    selected = {} if output.selected_BT is None else {"selected_BT": output.selected_BT}
+    masks: dict[str, Tensor] = {**output.regions, **selected}
     for name, part_BT in masks.items():
         if part_BT.dtype != torch.bool:
             return f"{name} is {part_BT.dtype}, not bool"
         if (part_BT & ~mask_BT).any():
             return f"{name} is true at padding, which metrics would count"
     wanted = regions(output.ratio_BT, batch.advantages_BT, output.bounds or subject.params)
-    wrong: list[Region] = [
-        region for region in REGIONS if not torch.equal(output.regions[region], wanted[region] & mask_BT)
+    wrong = [
+        f"{region} is where {condition}"
+        for region, condition in REGIONS.items()
+        if not torch.equal(output.regions[region], wanted[region] & mask_BT)
     ]
-    if wrong:
-        said = "; ".join(f"{region} is where {REGIONS[region]}" for region in wrong)
-        return f"{said}: use trainers.losses.regions, on ratio_BT"
-    return None
-
-
-def entry_is_usable(subject: Subject) -> str | None:
-    """A package can name the entry, and its params are stored and read back as they are."""
-    name: object = getattr(subject.params, "name", None)
-    if fault := entry_fault(subject.entry, str(name)):
-        return fault
-    if type(subject.params) is not subject.entry.params:
-        return f"params are {type(subject.params).__name__}, not the entry's {subject.entry.params.__name__}"
-    if subject.entry.params.model_validate_json(subject.params.model_dump_json()) != subject.params:
-        return "the params do not come back from JSON as they were"
-    return None
-
-
-def importing_it_imports_no_torch(subject: Subject) -> str | None:
-    """The module of the params imports without torch, as the service does where it validates configurations."""
-    return _imports_torch(subject.entry.params.__module__)
-
-
-@cache
-def _imports_torch(module: str) -> str | None:
-    code = f"import sys; sys.path[:] = {sys.path!r}; import {module}; sys.exit(3 if 'torch' in sys.modules else 0)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if ended.returncode == 3:
-        return f"{module} imports torch; import it inside the function, and for annotations under TYPE_CHECKING"
-    return f"{module} cannot be imported: {ended.stderr.strip()[-300:]}" if ended.returncode else None
+    return f"{'; '.join(wrong)}: use trainers.losses.regions, on ratio_BT" if wrong else None
 
 
 def _drawn_rows(sequences: int, tokens: int) -> Tensor:

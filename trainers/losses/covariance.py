@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import NO_BOUND, LossOutput, TokenRatioParams, regions
+from trainers.losses.base import NO_BOUND, EpsilonHigh, LossOutput, TokenRatioParams, UnlimitedEpsilonLow, regions
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
@@ -22,15 +22,8 @@ class ClipCovParams(TokenRatioParams):
     epsilon_below: ClassVar[float] = NO_BOUND
 
     name: Literal["clip_cov"] = "clip_cov"
-    epsilon_low: float = Field(
-        default=1.0,
-        gt=0,
-        lt=NO_BOUND,
-        description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
-    )
-    epsilon_high: float = Field(
-        default=1.0, gt=0, le=NO_BOUND, description="The ratio's upper bound is 1 + epsilon_high."
-    )
+    epsilon_low: UnlimitedEpsilonLow = 1.0
+    epsilon_high: EpsilonHigh = 1.0
     selected_share: float = Field(
         default=2e-4, gt=0, le=1, description="Share of a device batch's tokens that are dropped; at least one token."
     )
@@ -68,10 +61,8 @@ def clip_cov(batch: TokenBatch, params: ClipCovParams) -> LossOutput:
     have loss and gradient 0 and stay in the denominator. Gradient weight (the factor on A grad log pi): 0 for them,
     for A < 0 with r < low and for A > 0 with r > high; r otherwise.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T). `selected_BT` replaces the draw.
-        params: bounds on the ratio, and which tokens to drop.
-    Returns: per-token loss (B, T), region masks and the tokens drawn.
+    The batch's `selected_BT`, if there is one, replaces the draw.
+
     Source: arXiv:2505.22617 section 4.2 and its official code, whose rule for the number of tokens this is.
     """
     output = token_clipped(batch, params)
@@ -86,10 +77,6 @@ def kl_cov(batch: TokenBatch, params: KLCovParams) -> LossOutput:
 
     Gradient: -r A, and for those tokens also + kl_coefficient sign(log r), 0 at r = 1. No ratio is clipped.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: how many tokens, and the penalty.
-    Returns: per-token loss (B, T), region masks by the epsilons and the tokens penalised.
     Source: arXiv:2505.22617 section 4.2 and its official code, whose penalty this is; the paper writes a KL.
     """
     ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT

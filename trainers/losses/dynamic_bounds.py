@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import NO_BOUND, AggregationName, DualClipParams, FoundBounds, LossOutput
-from trainers.losses.clipped import clipped, dual_clipped
+from trainers.losses.base import NO_BOUND, AggregationName, AuthorsClamp, Bounds, DualClipParams, LossOutput
+from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,12 +38,7 @@ class DCPOParams(DualClipParams):
         le=NO_BOUND,
         description="Largest rise of a token's probability, as its ratio times the rise; not high - 1.",
     )
-    log_ratio_clamp: float | None = Field(
-        default=None,
-        gt=0,
-        le=40,
-        description="Log-ratios are cut at +- this many nats and pass no gradient beyond; null: never, as the authors.",
-    )
+    log_ratio_clamp: AuthorsClamp = None
     largest_bound: float = Field(
         default=10.0, gt=1, le=NO_BOUND, description="No token's upper bound on the ratio exceeds this."
     )
@@ -60,13 +54,10 @@ class DCPOParams(DualClipParams):
         return min(0.5 + 0.5 * (1 + 4 * self.epsilon_high) ** 0.5, self.largest_bound)
 
 
-class _Pair(NamedTuple):
-    low: float
-    high: float
-
-
 class BAPOParams(DualClipParams):
     """BAPO. Defaults: the example recipe of the official code; the dual clip is verl's."""
+
+    clips_like_ppo: ClassVar[bool] = True
 
     name: Literal["bapo"] = "bapo"
     dual_clip: float | None = Field(
@@ -102,27 +93,27 @@ class BAPOParams(DualClipParams):
             reasons.append(f"high_end {self.high_end} lies below 1 + epsilon_high = {self.high:g}; raise it to that")
         if self.dual_clip is not None and self.dual_clip <= self.high_end:
             reasons.append(f"dual_clip {self.dual_clip} must exceed high_end {self.high_end}; raise it or use null")
-        tried = (self.low_end - self.low) / self.low_step + (self.high_end - self.high) / self.high_step
-        if tried > _MOST_BOUNDS:
+        number = (self.low_end - self.low) / self.low_step + (self.high_end - self.high) / self.high_step
+        if number > _MOST_BOUNDS:
             reasons.append(
-                f"low_step {self.low_step} and high_step {self.high_step} would try {tried:.0f} pairs of bounds in "
+                f"low_step {self.low_step} and high_step {self.high_step} would try {number:.0f} pairs of bounds in "
                 f"every device batch, more than {_MOST_BOUNDS}; raise them"
             )
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
 
-    def pairs(self) -> list[_Pair]:
+    def pairs(self) -> list[Bounds]:
         """Return the bounds in the order in which they are tried: first the lower one rises to its end."""
         low, high = self.low, self.high
-        tried = [_Pair(low, high)]
+        pairs = [Bounds(low, high)]
         while low < self.low_end:
             low = min(low + self.low_step, self.low_end)
-            tried.append(_Pair(low, high))
+            pairs.append(Bounds(low, high))
         while high < self.high_end:
             high = min(high + self.high_step, self.high_end)
-            tried.append(_Pair(low, high))
-        return tried
+            pairs.append(Bounds(low, high))
+        return pairs
 
 
 def dcpo(batch: TokenBatch, params: DCPOParams) -> LossOutput:
@@ -133,20 +124,15 @@ def dcpo(batch: TokenBatch, params: DCPOParams) -> LossOutput:
     factor on A grad log pi): 0 for A < 0 with r < low, for A > 0 with r > high and for A < 0 with r > dual_clip; r
     otherwise.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: the epsilons, and the largest upper bound.
-    Returns: per-token loss (B, T), region masks by each token's own bounds, and those bounds (B, T).
+    Region masks go by each token's own bounds, which the output has, (B, T).
+
     Source: arXiv:2509.02333, the section on dynamic adaptive clipping, and its official code (lime-RL/DCPO), whose
         dual clip this has. Its smooth advantages, which remember a prompt's earlier rewards, are not part of this.
     """
-    clamp, advantages_BT = params.log_ratio_clamp, batch.advantages_BT
     old_BT = batch.old_logprobs_BT.exp()
     low_BT = 0.5 + 0.5 * (1 - 4 * params.epsilon_low / old_BT).clamp(min=0).sqrt()
     high_BT = (0.5 + 0.5 * (1 + 4 * params.epsilon_high / old_BT).sqrt()).clamp(max=params.largest_bound)
-    bounds = FoundBounds(low_BT, high_BT)
-    output = clipped(batch.ratio_BT(clamp), batch.unit_BT(clamp), advantages_BT, bounds)
-    return replace(dual_clipped(output, advantages_BT, params.dual_clip), bounds=bounds)
+    return token_clipped(batch, params, Bounds(low_BT, high_BT))
 
 
 def bapo(batch: TokenBatch, params: BAPOParams) -> LossOutput:
@@ -158,27 +144,21 @@ def bapo(batch: TokenBatch, params: BAPOParams) -> LossOutput:
     bound, so that the lower bound either stays or rises to its end. Gradient weight (the factor on A grad log pi), with
     the bounds found: 0 for A < 0 with r < low, for A > 0 with r > high and for A < 0 with r > dual_clip; r otherwise.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T); the sums are over its tokens.
-        params: where the bounds start and end, their steps, and the target.
-    Returns: per-token loss (B, T), region masks by the bounds found, and those bounds, scalars.
+    The sums are over the batch's tokens. Region masks go by the bounds found, which the output has as scalars.
+
     Source: arXiv:2510.18927, by its official code (WooooDyy/BAPO), which compares P to N where the paper speaks of a
         share P / (P + N). The code sums over a micro-batch of all processes, this over its own device batch.
     """
-    clamp, advantages_BT = params.log_ratio_clamp, batch.advantages_BT
-    ratio_BT = batch.ratio_BT(clamp)
+    ratio_BT = batch.ratio_BT(params.log_ratio_clamp)
     *others, last = params.pairs()
-    bounds = FoundBounds(ratio_BT.new_tensor(last.low), ratio_BT.new_tensor(last.high))
+    bounds = Bounds(ratio_BT.new_tensor(last.low), ratio_BT.new_tensor(last.high))
     for pair in reversed(others):
-        enough = _positive_part(ratio_BT, advantages_BT, pair) >= params.target
-        bounds = FoundBounds(
-            *(old.new_tensor(new).where(enough, old) for new, old in zip(pair, bounds, strict=True)),
-        )
-    output = clipped(ratio_BT, batch.unit_BT(clamp), advantages_BT, bounds)
-    return replace(dual_clipped(output, advantages_BT, params.dual_clip), bounds=bounds)
+        enough = _positive_part(ratio_BT, batch.advantages_BT, pair) >= params.target
+        bounds = Bounds(*(old.new_tensor(new).where(enough, old) for new, old in zip(pair, bounds, strict=True)))
+    return token_clipped(batch, params, bounds)
 
 
-def _positive_part(ratio_BT: Tensor, advantages_BT: Tensor, pair: _Pair) -> Tensor:
+def _positive_part(ratio_BT: Tensor, advantages_BT: Tensor, pair: Bounds) -> Tensor:
     """Return P / (N + 1e-8), infinity where no token has A < 0; a scalar."""
     positive = (ratio_BT.clamp(max=pair.high) * advantages_BT.clamp(min=0)).sum()
     negative = (ratio_BT.clamp(min=pair.low) * -advantages_BT.clamp(max=0)).sum()

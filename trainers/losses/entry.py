@@ -1,66 +1,32 @@
-"""A policy loss by its two parts, and what may be wrong with one that an installed package brings."""
+"""A policy loss by its two parts, and the faults that one of an installed package may have."""
 
 from __future__ import annotations
 
-import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from pydantic import PydanticUserError
 
-from trainers.errors import ConfigError
-from trainers.extensions import package
 from trainers.losses.base import REGIONS, ClipParams, LossOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from importlib.metadata import EntryPoint
 
     from trainers.losses.batch import TokenBatch
 
 
 class LossEntry(NamedTuple):
-    """A policy loss: a row of `LOSSES`, or what an entry point of the group `sweeps.losses` names."""
+    """A policy loss: a row of `LOSSES`, or the target of an entry point of the group `sweeps.losses`."""
 
     params: type[ClipParams]
     function: Callable[[TokenBatch, Any], LossOutput]
-    """A pure function from a batch and parameters to a per-token loss."""
+    """A pure function of a batch and parameters. Its output has each token's loss, (B, T), and the region masks."""
 
 
-def load_entry(entry: EntryPoint) -> LossEntry:
-    """Return the loss that an entry point of a package names; in a process each is imported once, if it is asked for.
-
-    Raises: ConfigError, naming the package and the remedy, if it cannot be used.
-    """
-    found = _loaded(entry)
-    if isinstance(found, str):
-        raise ConfigError(
-            f"loss.name: the loss {entry.name!r} of {package(entry)} ({entry.value}) cannot be used: {found}"
-        )
-    return found
-
-
-@cache
-def _loaded(entry: EntryPoint) -> LossEntry | str:
-    """Import what an entry point names; return why it cannot be used, which stays so in this process."""
-    had_torch = "torch" in sys.modules
-    try:
-        found = cast("object", entry.load())
-    except (Exception, SystemExit) as error:  # noqa: BLE001 a package may raise anything
-        return f"{type(error).__name__}: {error}; correct it, or install what it needs, or uninstall it"
-    if not had_torch and "torch" in sys.modules:
-        return (
-            "importing it imports torch, which must not happen where configurations are only validated; import torch "
-            "inside the function, and for annotations under TYPE_CHECKING"
-        )
-    return entry_fault(found, entry.name) or cast("LossEntry", found)
-
-
-def entry_fault(found: object, name: str) -> str | None:
-    """Say why what a package names cannot be the loss `name`, and what to do; None if it can."""
-    if not isinstance(found, LossEntry):
-        return f"it is {found!r:.100}, not a trainers.losses.LossEntry; name a LossEntry(params, function)"
-    params = cast("object", found.params)
+def entry_fault(entry: object, name: str) -> str | None:
+    """Say why an object that a package names cannot be the loss `name`, and what to do; None if it can."""
+    if not isinstance(entry, LossEntry):
+        return f"it is {entry!r:.100}, not a trainers.losses.LossEntry; name a LossEntry(params, function)"
+    params = cast("object", entry.params)
     if not isinstance(params, type) or not issubclass(params, ClipParams):
         return (
             f"its params {params!r:.100} lack the bounds low and high; make them a subclass of "
@@ -72,8 +38,8 @@ def entry_fault(found: object, name: str) -> str | None:
             f"its params do not have the name of its entry point; give them `name: Literal[{name!r}] = {name!r}`, or "
             "give the entry point their name"
         )
-    if not callable(found.function):
-        return f"its function is {found.function!r:.100}; give one that takes a TokenBatch and the params"
+    if not callable(entry.function):
+        return f"its function is {entry.function!r:.100}; give one that takes a TokenBatch and the params"
     if params.clips_like_ppo and params.epsilon_below > 1:
         return "clips_like_ppo promises PPO's bounds, which epsilon_below above 1 is not; leave one of them out"
     try:
@@ -84,9 +50,9 @@ def entry_fault(found: object, name: str) -> str | None:
 
 
 def output_fault(output: object, batch: TokenBatch) -> str | None:
-    """Say what is wrong with what a package's function returned for a batch; None if nothing is.
+    """Say what is wrong with the output of a package's function for a batch; None if nothing is.
 
-    Shapes, names and gradients are looked at, values are not: `trainers.losses.contract` judges those.
+    Shapes, names and gradients are checked, values are not: `trainers.losses.contract` judges those.
     """
     if not isinstance(output, LossOutput):
         return f"{type(output).__name__}, not a LossOutput"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainers.losses.base import LossOutput, regions
+from trainers.losses.base import AuthorsClamp, LossOutput, regions
 from trainers.losses.beta_schedule import MAX_BETA, BetaSchedule
 from trainers.losses.clipped import dual_clipped
 from trainers.losses.entropy_ratio import ERCOptionParams, entropy_ratio_clipped
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 
 class _GradientPreservingParams(ERCOptionParams):
-    log_ratio_clamp: float | None = Field(
-        default=None,
-        gt=0,
-        le=40,
-        description="Log-ratios are cut at +- this many nats and pass no gradient beyond; null: never, as the authors.",
-    )
+    clips_like_ppo: ClassVar[bool] = True
+
+    log_ratio_clamp: AuthorsClamp = None
 
 
 class GPPOParams(_GradientPreservingParams):
@@ -54,10 +51,10 @@ class CEGPPOParams(_GradientPreservingParams):
         for switch in self.schedule:
             if step < switch.step:
                 break
-            done = switch.share(step)
+            share = switch.share(step)
             for name, new in (("beta1", switch.beta1), ("beta2", switch.beta2)):
                 if new is not None:
-                    betas[name] = (1 - done) * betas[name] + done * new
+                    betas[name] = (1 - share) * betas[name] + share * new
         return self.model_copy(update={**betas, "schedule": ()})
 
     @model_validator(mode="after")
@@ -82,10 +79,6 @@ def gppo(batch: TokenBatch, params: GPPOParams) -> LossOutput:
     Gradient weight (the factor on A grad log pi): low for A < 0 with r < low, high for A > 0 with r > high, 0 for A < 0
     with r > dual_clip, r otherwise. The same as `ce_gppo` with both betas 1.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the ratio, low = 1 - epsilon_low and high = 1 + epsilon_high.
-    Returns: per-token loss (B, T) and region masks.
     Source: arXiv:2508.07629 eq. 11-12; dual clip from the authors' code; entropy ratio arXiv:2512.05591.
     """
     return _gradient_preserving(batch, params, beta1=1.0, beta2=1.0)
@@ -97,10 +90,8 @@ def ce_gppo(batch: TokenBatch, params: CEGPPOParams) -> LossOutput:
     Gradient weight (the factor on A grad log pi): beta1 (1 - epsilon_low) for A < 0 with r < 1 - epsilon_low (NA&LP),
     beta2 (1 + epsilon_high) for A > 0 with r > 1 + epsilon_high (PA&LP), 0 for A < 0 with r > dual_clip, r otherwise.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the ratio; betas on the two regions that PPO drops, of one update: see `CEGPPOParams.at`.
-    Returns: per-token loss (B, T) and region masks.
+    The betas are those of one update: see `CEGPPOParams.at`.
+
     Source: arXiv:2509.20712 eq. 8; dual clip and separate epsilons from the authors' code; on that, entropy ratio
         arXiv:2512.05591, a combination that no official code has.
     """

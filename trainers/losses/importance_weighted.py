@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
-
-from trainers.losses.base import NO_BOUND, LossOutput, TokenRatioParams, regions
+from trainers.losses.base import NO_BOUND, LossOutput, TokenRatioParams, UnlimitedEpsilonLow, regions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,12 +18,7 @@ class CISPOParams(TokenRatioParams):
     epsilon_below: ClassVar[float] = NO_BOUND
 
     name: Literal["cispo"] = "cispo"
-    epsilon_low: float = Field(
-        default=0.2,
-        gt=0,
-        lt=NO_BOUND,
-        description="The ratio's lower bound is 1 - epsilon_low; from 1 on there is none.",
-    )
+    epsilon_low: UnlimitedEpsilonLow = 0.2
 
 
 def cispo(batch: TokenBatch, params: CISPOParams) -> LossOutput:
@@ -34,10 +27,8 @@ def cispo(batch: TokenBatch, params: CISPOParams) -> LossOutput:
     Gradient weight (the factor on A grad log pi): low for r < low, high for r > high, r otherwise, for both signs of A
     and at any log-ratio: `log_ratio_clamp` cuts the ratio only.
 
-    Args:
-        batch: log-probabilities in nats and advantages, (B, T).
-        params: bounds on the weight, low = 1 - epsilon_low and high = 1 + epsilon_high.
-    Returns: per-token loss (B, T), whose value is not a ratio's but the weighted log-likelihood; region masks.
+    The loss's value is not a ratio's but the weighted log-likelihood.
+
     Source: arXiv:2506.13585 eq. 4-5. TRL's "cispo" has no lower bound, and its `epsilon_high` is `high` here.
     """
     ratio_BT, advantages_BT = batch.ratio_BT(params.log_ratio_clamp), batch.advantages_BT

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from trainers.losses.aggregation import AGGREGATIONS, token_mean
+from trainers.losses.by_name import policy_loss
 from trainers.losses.critic import value_loss
 from trainers.losses.positive_weight import reweighted
-from trainers.losses.reference_kl import reference_kl
-from trainers.losses.table import LossConfig, policy_loss
+from trainers.losses.terms import reference_kl
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trainers.losses.base import AggregationName, LossOutput
     from trainers.losses.batch import TokenBatch
     from trainers.losses.critic import CriticParams
+    from trainers.losses.table import LossConfig
     from trainers.losses.terms import TermsParams
 
 
@@ -67,10 +68,10 @@ class Objective(NamedTuple):
 
     loss: Tensor
     policy_loss: Tensor
-    entropy: Tensor | None
-    positive_nll: Tensor | None
     output: LossOutput
-    penalty: Tensor | None
+    entropy: Tensor | None = None
+    positive_nll: Tensor | None = None
+    penalty: Tensor | None = None
     kl: Tensor | None = None
     value_loss: Tensor | None = None
 
@@ -109,42 +110,29 @@ def objective(
     if batch.sampling_weight_BT is not None:
         output = replace(output, loss_BT=output.loss_BT * batch.sampling_weight_BT)
     output = replace(output, loss_BT=reweighted(output.loss_BT, batch.advantages_BT, positive_weight))
-    policy = aggregate(output.loss_BT, batch.mask_BT, total)
-    loss, penalty, entropy, kl, nll, value = policy, None, None, None, None, None
+    loss = aggregate(output.loss_BT, batch.mask_BT, total)
+    parts = {"policy_loss": loss}
     if output.penalty is not None:
         tokens = None if totals is None else totals.denominator("token_mean", rows)
-        penalty = token_mean(output.penalty.expand(batch.mask_BT.shape), batch.mask_BT, tokens)
+        penalty = parts["penalty"] = token_mean(output.penalty.expand(batch.mask_BT.shape), batch.mask_BT, tokens)
         loss = loss + penalty
     coefficient = terms.entropy_bonus.coefficient if entropy_coefficient is None else entropy_coefficient
     if coefficient > 0:
-        entropy = aggregate(batch.needed("entropy_BT", "terms.entropy_bonus"), batch.mask_BT, total)
+        entropy = parts["entropy"] = aggregate(batch.needed("entropy_BT", "terms.entropy_bonus"), batch.mask_BT, total)
         loss = loss - coefficient * entropy
     if terms.kl.coefficient > 0:
         reference_BT = batch.needed("reference_logprobs_BT", "terms.kl")
-        kl = aggregate(reference_kl(batch.logprobs_BT, reference_BT, terms.kl), batch.mask_BT, total)
+        kl = parts["kl"] = aggregate(reference_kl(batch.logprobs_BT, reference_BT, terms.kl), batch.mask_BT, total)
         loss = loss + terms.kl.coefficient * kl
     if critic is not None:
         values_BT, old_BT, returns_BT = (
             batch.needed(name, "critic") for name in ("values_BT", "old_values_BT", "returns_BT")
         )
-        value = aggregate(value_loss(values_BT, old_BT, returns_BT, critic), batch.mask_BT, total)
+        value = parts["value_loss"] = aggregate(value_loss(values_BT, old_BT, returns_BT, critic), batch.mask_BT, total)
         loss = loss + critic.value_coeff * value if critic.value_coeff else loss
     if terms.positive_nll > 0:
         mask_BT = batch.mask_BT & batch.needed("correct_B", "terms.positive_nll").unsqueeze(-1)
         total = None if totals is None else totals.denominator(mode, "correct")
-        nll = aggregate(-batch.logprobs_BT, mask_BT, total)
+        nll = parts["positive_nll"] = aggregate(-batch.logprobs_BT, mask_BT, total)
         loss = loss + terms.positive_nll * nll
-    return Objective(
-        loss,
-        policy.detach(),
-        _detached(entropy),
-        _detached(nll),
-        output,
-        _detached(penalty),
-        _detached(kl),
-        _detached(value),
-    )
-
-
-def _detached(value: Tensor | None) -> Tensor | None:
-    return None if value is None else value.detach()
+    return Objective(loss, output=output, **{name: part.detach() for name, part in parts.items()})

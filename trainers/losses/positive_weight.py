@@ -62,8 +62,8 @@ def next_weight(before: float | None, step: int, entropy: float | None, params: 
     if params is None:
         return 1.0
     if params.rise_until is not None:
-        done = (step - params.rise_from) / (params.rise_until - params.rise_from)
-        return params.weight + (1 - params.weight) * min(max(done, 0.0), 1.0)
+        progress = (step - params.rise_from) / (params.rise_until - params.rise_from)
+        return params.weight + (1 - params.weight) * min(max(progress, 0.0), 1.0)
     if params.target is None or before is None or entropy is None:
         return params.weight if before is None else before
     change = -params.delta if entropy < params.target else params.delta

@@ -1,44 +1,21 @@
 """The PPO-clip baseline and the DAPO arm of every loss."""
 
-from typing import Any
-
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.plan import baselines, first_records
 from sweep_service.sweep.records import Role
+from tests.losses.all_cases import CASES
 from trainers.config import TrainingConfig
 from trainers.losses import LOSSES
-
-BOUNDS = {"epsilon_low": 0.15, "epsilon_high": 0.25, "dual_clip": 7.0, "log_ratio_clamp": 15.0}
-ERC = {"mode": "mask", "low": 0.9, "high": 1.1}
-SCHEDULE = [{"step": 8, "beta1": 1.0}]
-PPO_OWN = {"name": "grpo", "epsilon_low": 0.2, "epsilon_high": 0.2}
-
-CLIPPED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "grpo": (BOUNDS, {"name": "grpo", **BOUNDS}),
-    "dapo": (BOUNDS | {"erc": ERC}, {"name": "dapo", **BOUNDS, "erc": None}),
-    "gppo": (BOUNDS | {"erc": ERC}, {"name": "grpo", **BOUNDS}),
-    "ce_gppo": (
-        BOUNDS | {"beta1": 0.3, "schedule": SCHEDULE, "erc": ERC},
-        {"name": "ce_gppo", **BOUNDS, "beta1": 0.0, "beta2": 0.0, "schedule": [], "erc": None},
-    ),
-    "cispo": ({"epsilon_low": 2.0, "epsilon_high": 4.0}, PPO_OWN),  # no lower cap on the weight, and a wide upper one
-    "gspo": ({"epsilon_low": 1e-3}, PPO_OWN),
-    "clip_cov": ({}, PPO_OWN),
-    "kl_cov": ({}, PPO_OWN),
-    "dcpo": ({"epsilon_low": 0.1, "dual_clip": 7.0}, PPO_OWN),  # bounds on a change of probability
-    "bapo": (BOUNDS | {"target": 1.0}, {"name": "grpo", **BOUNDS}),  # where its bounds begin
-}
-"""Loss -> its settings, and the loss of its PPO-clip baseline."""
 
 
 def make(loss: str) -> TrainingConfig:
     """Return a training with that loss and much else that must stay."""
     return TrainingConfig.model_validate(
         {
-            "loss": {"name": loss, **CLIPPED[loss][0]},
+            "loss": {"name": loss, **CASES[loss].baseline[0]},
             "terms": {"positive_nll": 0.1},
             "aggregation": {"denominator": "active"},
             "optimizer": {"learning_rate": 1e-5},
@@ -49,7 +26,7 @@ def make(loss: str) -> TrainingConfig:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_ppo_clip_baseline_of_every_loss(loss: str) -> None:
-    training, wanted = make(loss), CLIPPED[loss][1]
+    training, wanted = make(loss), CASES[loss].baseline[1]
     found = clipped(training).model_dump(mode="json")
     assert found["loss"] == found["loss"] | wanted
     assert found | {"loss": None} == training.model_dump(mode="json") | {"loss": None}
@@ -60,7 +37,7 @@ def test_the_ppo_clip_baseline_of_every_loss(loss: str) -> None:
 def test_the_dapo_arm_of_every_loss(loss: str) -> None:
     training = make(loss)
     found = clip_higher(training)
-    low = 0.15 if loss in ("grpo", "dapo", "gppo", "ce_gppo", "bapo") else 0.2
+    low = CASES[loss].baseline[1]["epsilon_low"]  # as PPO clip's
     wanted = {"name": "dapo", "epsilon_low": low, "epsilon_high": 0.28, "erc": None}
     assert wanted.items() <= found.loss.model_dump().items()
     assert found.model_copy(update={"loss": training.loss}) == training

@@ -22,7 +22,7 @@ from trainers.extensions import require_packages
 from trainers.losses import LOSS_NAMES, LOSSES, GRPOParams, TokenBatch, loss_entry, policy_loss
 from trainers.losses.contract import check_loss
 
-OURS = "'grpo', 'dapo', 'gppo', 'ce_gppo', 'cispo', 'gspo', 'clip_cov', 'kl_cov', 'dcpo', 'bapo'"
+OURS = ", ".join(map(repr, LOSSES))
 
 
 @pytest.fixture(autouse=True)

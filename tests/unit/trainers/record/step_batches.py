@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trainers.losses import CEGPPOParams, LossConfig, Objective, TokenBatch, policy_loss, token_mean
-from trainers.losses.base import FoundBounds
+from trainers.losses.base import Bounds
 from trainers.record.step_stats import StepStats
 
 PARAMS = CEGPPOParams(epsilon=0.2, beta1=0.5, beta2=0.0, dual_clip=1.5)
@@ -74,7 +74,7 @@ def random_step(
         output = replace(output, selected_BT=selected_BT, penalty=None)
     (token_gradient_BT,) = torch.autograd.grad(output.loss_BT.sum(), logprobs_BT, retain_graph=True)
     loss = token_mean(output.loss_BT, mask_BT)
-    objective = Objective(loss, loss.detach() / 2, None, None, output, None)
+    objective = Objective(loss, loss.detach() / 2, output)
     if optional:
         names = ("penalty", "entropy", "positive_nll", "kl", "value_loss")
         objective = objective._replace(**dict(zip(names, normal()[0], strict=False)))
@@ -96,7 +96,7 @@ def rows_of(step: Step, start: int, end: int) -> Step:
         {region: mask_BT[start:end] for region, mask_BT in output.regions.items()},
         output.ratio_BT[start:end],
         None if output.selected_BT is None else output.selected_BT[start:end],
-        bounds=output.bounds and FoundBounds(*(bound.expand(shape)[start:end] for bound in output.bounds)),
+        bounds=output.bounds and Bounds(*(bound.expand(shape)[start:end] for bound in output.bounds)),
     )
     losses = {name: value * (start == 0) for name, value in objective._asdict().items() if isinstance(value, Tensor)}
     return Step(
