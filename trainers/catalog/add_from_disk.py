@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
+from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
 from trainers.catalog.find_splits import README, check_split, splits_of
 from trainers.catalog.model_check import check_architecture, described, files_beside, weight_files
 from trainers.catalog.new_entry import (
@@ -16,12 +15,11 @@ from trainers.catalog.new_entry import (
     about,
     check_room,
     copied,
-    find_entry,
     making,
     record,
     same_or_refused,
 )
-from trainers.catalog.row_files import Row, read_rows
+from trainers.catalog.row_files import read_rows
 from trainers.errors import ConfigError
 
 _REPORTED_ROWS: Final = 1000
@@ -75,21 +73,18 @@ def add_local_dataset(
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
     with about(str(source)):
-        splits = _local_splits(source, split, config)
+        if source.is_file():
+            check_split(split)
+            splits = {split: [source]}
+        elif source.is_dir():
+            paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+            names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
+            names_of = splits_of(names, source / README if README in names else None, config)
+            splits = {split: [source / name for name in of_split] for split, of_split in names_of.items()}
+        else:
+            raise ConfigError("there is no such file or directory")
         with making(cache, DatasetEntry, name) as place:
             return add_rows(splits, cache, name, Origin(), reporter or Reporter(), place)
-
-
-def _local_splits(source: Path, split: str, config: str | None) -> dict[str, list[Path]]:
-    if source.is_file():
-        check_split(split)
-        return {split: [source]}
-    if not source.is_dir():
-        raise ConfigError("there is no such file or directory")
-    paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
-    names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
-    readme = source / README if README in names else None
-    return {split: [source / file for file in files] for split, files in splits_of(names, readme, config).items()}
 
 
 def add_rows(
@@ -131,7 +126,9 @@ def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter
             digest = hashlib.sha256()
             counts[split] = 0
             for file in of_split:
-                for row in _reported(read_rows(file), file, reporter, done, total):
+                for number, row in enumerate(read_rows(file)):
+                    if number % _REPORTED_ROWS == 0:
+                        reporter.progress(file.name, done, total)
                     columns |= dict.fromkeys(row)
                     line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
                     digest.update(line)
@@ -140,16 +137,9 @@ def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter
                     if counts[split] % _REPORTED_ROWS == 0:
                         check_room(folder.parent, 0)
                 done += file.stat().st_size
+                reporter.progress(file.name, done, total)
             size += target.tell()
         if not counts[split]:
             raise ConfigError(f"split {split} has no rows")
         digests[f"{split}.jsonl"] = digest.hexdigest()
     return {"splits": counts, "columns": tuple(columns), "digests": digests, "size": size}
-
-
-def _reported(rows: Iterable[Row], file: Path, reporter: Reporter, done: int, total: int) -> Iterable[Row]:
-    for number, row in enumerate(rows):
-        if number % _REPORTED_ROWS == 0:
-            reporter.progress(file.name, done, total)
-        yield row
-    reporter.progress(file.name, done + os.path.getsize(file), total)

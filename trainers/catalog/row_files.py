@@ -21,8 +21,6 @@ PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query"
 ANSWER_COLUMNS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
 """The names that published datasets give the two columns, the likelier ones first."""
 
-Row = dict[str, Any]
-
 
 class LikelyColumns(NamedTuple):
     """The columns that hold problem and answer, judging by their names; None if no column has such a name."""
@@ -43,7 +41,7 @@ def form_of(name: str) -> str | None:
     return next((form for form in FORMS if plain.endswith(form)), None)
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file. Raises: ConfigError, naming the first row that cannot be kept as plain JSON."""
     form = form_of(path.name)
     if form is None:
