@@ -35,12 +35,13 @@ class CheckedReward:
         fault = _fault(judgements, len(completions))
         if fault:
             raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
-        return [self._counted(_finite(judgement)) for judgement in judgements]
+        return [self._counted(judgement) for judgement in judgements]
 
     def _counted(self, judgement: Judgement) -> Judgement:
-        if self._correct_from is None or judgement.reward is None:
-            return judgement
-        return judgement._replace(correct=judgement.reward >= self._correct_from)
+        if judgement.reward is None or not isfinite(judgement.reward):
+            return judgement._replace(reward=None, correct=False)
+        reward, least = float(judgement.reward), self._correct_from
+        return judgement._replace(reward=reward, correct=bool(judgement.correct) if least is None else reward >= least)
 
 
 def _columns(reward: Any) -> tuple[str, ...]:
@@ -79,9 +80,3 @@ def _is_truth(value: Any) -> bool:
         return value is None or value in (0, 1)
     except (RuntimeError, ValueError):  # an array of several
         return False
-
-
-def _finite(judgement: Judgement) -> Judgement:
-    if judgement.reward is None or not isfinite(judgement.reward):
-        return judgement._replace(reward=None, correct=False)
-    return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))

@@ -69,6 +69,21 @@ class Reward(Protocol):
         """End what the judge keeps running."""
 
 
+class OneByOne:
+    """Base of what judges each completion by itself and keeps no process running."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        return [self.judgement(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def judgement(self, problem: Problem, completion: Completion) -> Judgement:
+        """Judge one completion."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Do nothing: no process is kept running."""
+
+
 class Task(Reward, Protocol):
     """Problems of two disjoint sets, and a judge of completions."""
 

@@ -95,7 +95,7 @@ class Prompt(Frozen):
 
 
 class AnswersTried(Frozen):
-    """True if the reward takes problems' own answers, in a box, for right."""
+    """The reward's judgements of problems' own answers, each in a box."""
 
     reward: str = Field(description="Name of the reward that says what is right.")
     tried: int
