@@ -40,6 +40,7 @@ def summary(name: str, scores: Mapping[str, Any]) -> str:
 
 def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, Any]:
     k = job.sampling.samples
+    sizes = sorted({*(2**power for power in range(k.bit_length())), k})  # 1, 2, 4, ... below k, and k
     counts = [Counts(len(group), sum(sample.correct for sample in group)) for group in judged]
     majorities = [
         [majority_right([sample.answer for sample in group], [sample.correct for sample in group])] if group else []
@@ -47,15 +48,10 @@ def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, 
     ]
     return {
         "avg_at_k": _row(k, average([[sample.correct for sample in group] for group in judged])),
-        "pass_at_k": [_row(size, average_pass_at_k(counts, size)) for size in _sizes(k)],
+        "pass_at_k": [_row(size, average_pass_at_k(counts, size)) for size in sizes],
         "majority_at_k": _row(k, average(majorities)),
         "distinct_answers": mean([len({sample.answer for sample in group} - {None}) for group in judged if group]),
     }
-
-
-def _sizes(samples: int) -> list[int]:
-    """List 1, 2, 4, ... below the number of samples, and that number."""
-    return sorted({*(2**power for power in range(samples.bit_length())), samples})
 
 
 def _row(k: int, estimate: Estimate) -> dict[str, Any]:

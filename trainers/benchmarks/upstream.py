@@ -23,17 +23,15 @@ def read_upstream(name: str, files: Sequence[Path], source: str) -> list[Benchma
     """
     records = [row for file in files for row in read_rows(file)]
     if records and all(record.keys() == BenchmarkProblem.model_fields.keys() for record in records):
-        problems = [_validated(record, number, source) for number, record in enumerate(records, 1)]
+        problems = list[BenchmarkProblem]()
+        for number, record in enumerate(records, 1):
+            try:
+                problems.append(BenchmarkProblem.model_validate(record))
+            except ValidationError as error:
+                raise ConfigError(f"{source}, record {number}: {faults_in(error)}") from error
         check_problems(name, problems, source)
         return problems
     return converted(name, records, source)
-
-
-def _validated(record: Mapping[str, Any], number: int, source: str) -> BenchmarkProblem:
-    try:
-        return BenchmarkProblem.model_validate(record)
-    except ValidationError as error:
-        raise ConfigError(f"{source}, record {number}: {faults_in(error)}") from error
 
 
 def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> list[BenchmarkProblem]:
