@@ -2,9 +2,9 @@
 
 known_benchmarks  the benchmarks known by name    request       turns the command line into evaluations
 problems          reads their JSONL               run           samples, judges, resumes
-upstream          makes it from published forms   model_reader  holds the tokenizer
-add_benchmark     brings it into the cache        sampler       holds the model
-job               determines the samples          vllm_sampler  holds the model in vLLM
-measure_request   says what a sweep wants         samples       holds the file of completions
-measure           does it, and keeps a record     result        computes scores and their standard errors
+upstream          makes it from published forms   sampler       holds the tokenizer and the model
+add_benchmark     brings it into the cache        vllm_sampler  holds the model in vLLM
+job               determines the samples          samples       holds the file of completions
+measure_request   says what a sweep wants         result        computes scores and their standard errors
+measure           does it, and keeps a record
 """

@@ -16,11 +16,10 @@ from typing import Any, Final
 
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.measure_request import BenchmarkRequest, MeasureRequest
-from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.problems import read_problems
 from trainers.benchmarks.request import job_of, usual_sampling
 from trainers.benchmarks.run import BenchmarkEvaluation, CompletionSampler, Prepared, prepare, run
-from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.sampler import ModelReader, ModelSampler
 from trainers.benchmarks.samples import SAMPLES_FILE, read_samples
 from trainers.benchmarks.vllm_sampler import VLLMSampler
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine
@@ -142,10 +141,7 @@ def _model_folder(
     cache: Path,
     stopping: Callable[[], bool],
 ) -> Path:
-    """Return the folder of the model, which for a checkpoint is made as `exported`.
-
-    Raises: ConfigError; StoppedError.
-    """
+    """Return the model's folder; of a checkpoint, `exported` is made. Raises: ConfigError; StoppedError."""
     if request.model is not None:
         Announcer(events, "reading the checkpoint", 1).announce(0)
         try:
@@ -165,7 +161,7 @@ def _model_folder(
 def _loaded(
     evaluations: Sequence[Prepared], folder: Path, engine: VLLMEngine | None, batch: int, stopping: Callable[[], bool]
 ) -> CompletionSampler:
-    """Load the model for all evaluations of which samples are missing."""
+    """Load the model for all evaluations with missing samples."""
     if stopping():
         raise StoppedError("stopped before the model was loaded")
     dtype = evaluations[0].evaluation.job.sampling.dtype

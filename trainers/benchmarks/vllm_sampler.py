@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.benchmarks.model_reader import ModelReader
+from trainers.benchmarks.sampler import ModelReader
 from trainers.errors import StoppedError
 from trainers.tasks.prompts import end_tokens
 
@@ -23,7 +23,7 @@ _ENGINE_IN_THIS_PROCESS: Final = ("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
 
 class VLLMSampler(ModelReader):
-    """A model in vLLM, on as many of this process's GPUs as the run's engine gives one copy.
+    """A model in vLLM, on the number of this process's GPUs that the run's engine gives one copy.
 
     Args:
         folder: a whole model.
