@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
 from trainers.catalog.find_splits import README, check_split, splits_of
@@ -95,37 +95,22 @@ def add_rows(
     reporter: Reporter,
     place: Making,
 ) -> DatasetEntry:
-    """Convert files into a dataset of the catalog.
+    """Convert files into a dataset of the catalog: for each split SPLIT.jsonl, with an object a line.
 
     Args:
         splits: the files of each split.
         place: folder in which it is made.
-    Raises: ConfigError, if rows cannot be read, or the name has another dataset.
+    Raises: ConfigError, if rows cannot be read, a split has none, or the name has another dataset; or if the disk is
+        nearly full, since the size of compressed rows is known only now.
     """
-    place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
-    facts = _written_splits(place.folder, splits, reporter)
-    made = record(name, origin, facts.pop("digests"), facts.pop("size"))
-    if existing := find_entry(cache, DatasetEntry, name):
-        place.drop()
-        return same_or_refused(existing, existing.digest == made["digest"], reporter)
-    return place.finish(DatasetEntry(**made, **facts))
-
-
-def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter: Reporter) -> dict[str, Any]:
-    """Write the rows of all splits, to SPLIT.jsonl with an object a line.
-
-    Returns: their part of the record: `splits`, `columns`, `digests` of the files, `size` in bytes.
-    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is nearly full, since the size of
-    compressed rows is known only now.
-    """
-    files = [file for of_split in splits.values() for file in of_split]
-    total, done, columns = sum(file.stat().st_size for file in files), 0, dict[str, None]()
-    counts, digests, size = dict[str, int](), dict[str, str](), 0
-    for split, of_split in splits.items():
-        with (folder / f"{split}.jsonl").open("wb") as target:
+    total, done = sum(file.stat().st_size for files in splits.values() for file in files), 0
+    place.begin(2 * total)
+    counts, columns, digests, size = dict[str, int](), dict[str, None](), dict[str, str](), 0
+    for split, files in splits.items():
+        with (place.folder / f"{split}.jsonl").open("wb") as target:
             digest = hashlib.sha256()
             counts[split] = 0
-            for file in of_split:
+            for file in files:
                 for number, row in enumerate(read_rows(file)):
                     if number % _REPORTED_ROWS == 0:
                         reporter.progress(file.name, done, total)
@@ -135,11 +120,15 @@ def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter
                     target.write(line)
                     counts[split] += 1
                     if counts[split] % _REPORTED_ROWS == 0:
-                        check_room(folder.parent, 0)
+                        check_room(place.folder.parent, 0)
                 done += file.stat().st_size
                 reporter.progress(file.name, done, total)
             size += target.tell()
         if not counts[split]:
             raise ConfigError(f"split {split} has no rows")
         digests[f"{split}.jsonl"] = digest.hexdigest()
-    return {"splits": counts, "columns": tuple(columns), "digests": digests, "size": size}
+    made = record(name, origin, digests, size)
+    if existing := find_entry(cache, DatasetEntry, name):
+        place.drop()
+        return same_or_refused(existing, existing.digest == made["digest"], reporter)
+    return place.finish(DatasetEntry(**made, splits=counts, columns=tuple(columns)))

@@ -13,12 +13,17 @@ class CheckedReward:
 
     Args:
         correct_from: reward from which a completion counts as correct; None: as the reward says.
+    Raises: TypeError, if the reward names its columns in another form than a list.
     """
 
     def __init__(self, name: str, reward: Reward, correct_from: float | None = None) -> None:
         self._name, self._reward, self.close = name, reward, reward.close
         self._correct_from = correct_from
-        self.columns = dict.fromkeys(_columns(reward), name)
+        own: Any = reward
+        columns = own.columns if hasattr(type(own), "columns") or "columns" in vars(own) else ()
+        if not isinstance(columns, list | tuple) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"its columns are {columns!r:.60}, not a list of names")
+        self.columns: dict[str, str] = dict.fromkeys(columns, name)
         """Columns of the dataset that it reads beside problem and answer, each with the reward's name."""
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -42,16 +47,6 @@ class CheckedReward:
             return judgement._replace(reward=None, correct=False)
         reward, least = float(judgement.reward), self._correct_from
         return judgement._replace(reward=reward, correct=bool(judgement.correct) if least is None else reward >= least)
-
-
-def _columns(reward: Any) -> tuple[str, ...]:
-    """Return the columns that a reward names. Raises: TypeError, if it names them in another form than a list."""
-    if not hasattr(type(reward), "columns") and "columns" not in vars(reward):
-        return ()
-    columns = reward.columns
-    if not isinstance(columns, list | tuple) or not all(isinstance(column, str) for column in columns):
-        raise TypeError(f"its columns are {columns!r:.60}, not a list of names")
-    return tuple(columns)
 
 
 def _fault(judgements: object, expected: int) -> str | None:

@@ -1,6 +1,6 @@
 r"""Reward "exact": the last `\boxed{}`, or else the last line, is the right answer as a text."""
 
-from trainers.rewards.final_answer import last_boxed, last_line
+from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 from trainers.tasks.unicode_forms import without_layout
 
@@ -11,8 +11,10 @@ class ExactReward(OneByOne):
     def judgement(self, problem: Problem, completion: Completion) -> Judgement:
         """Judge one completion by its box, or else by its last line."""
         text = last_boxed(completion.text)
-        text = last_line(completion) if text is None else text
-        answer = normalised(text or "") or None
+        if text is None:  # the last line, unless the completion was cut, and its last line with it
+            lines = [] if completion.truncated else completion.text.strip().splitlines()
+            text = lines[-1] if lines else ""
+        answer = normalised(text) or None
         correct = answer is not None and answer == normalised(problem.answer)
         return Judgement(float(correct), correct, answer)
 

@@ -1,4 +1,4 @@
-"""Several rewards as one: their weighted sum, of which the first says what is correct."""
+"""Several rewards as one: their weighted sum; the first decides which completions are correct."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ def benchmark_texts(names: Iterable[str], cache: Path) -> set[str]:
 
 
 def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] = ()) -> DatasetRows:
-    """Read a benchmark of the catalog as a dataset of which every row is a problem.
+    """Read a benchmark of the catalog as a dataset in which every row is a problem.
 
     Args:
         place: the setting that names the benchmark; errors begin with it.

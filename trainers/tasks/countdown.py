@@ -6,7 +6,7 @@ The hard sibling of "expressions": few answers are right, and most wrong ones lo
 
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import CountdownTask
 from trainers.errors import ConfigError
@@ -66,20 +66,14 @@ class Countdown(OneByOne):
         return {"task": "countdown", **self._config.model_dump()}
 
 
-class _Puzzle(NamedTuple):
-    """A problem's numbers and target; equal for the same numbers in another order."""
-
-    numbers: tuple[int, ...]
-    target: int
-
-
-def _puzzle(problem: Problem) -> _Puzzle:
+def _puzzle(problem: Problem) -> tuple[tuple[int, ...], int]:
+    """Return a problem's numbers and target; equal for the same numbers in another order."""
     numbers, target = problem.prompt.removesuffix("=").split(">")
-    return _Puzzle(tuple(sorted(map(int, numbers.split(",")))), int(target))
+    return tuple(sorted(map(int, numbers.split(",")))), int(target)
 
 
 def _different_problems(config: CountdownTask) -> list[Problem]:
-    different: dict[_Puzzle, Problem] = {}
+    different: dict[tuple[tuple[int, ...], int], Problem] = {}
     fruitless = 0
     for problem in _drawn(config, random.Random(config.problem_seed)):
         if problem and (puzzle := _puzzle(problem)) not in different:

@@ -22,14 +22,6 @@ _MISSING: Final = object()
 _NO_COLUMNS: Final[Mapping[str, str]] = {}
 
 
-class _NoValueError(ValueError):
-    """A row lacks a column that a reward reads."""
-
-    def __init__(self, column: str, reward: str) -> None:
-        super().__init__(f"it has no {column!r}, which the reward {reward} reads")
-        self.column = column
-
-
 class DatasetRows(NamedTuple):
     """The rows of a file: those that are problems, and the others."""
 
@@ -55,7 +47,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
-    problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), list[tuple[int, ValueError]]()
+    problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), list[tuple[int, str]]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
     rows = 0
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -67,7 +59,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
             columns |= dict.fromkeys(row)
             problem = _read(row, data, reward_columns, seen)
         except ValueError as error:
-            faults.append((number, error))
+            faults.append((number, str(error)))
             continue
         if isinstance(problem, Problem):
             problems.append(problem)
@@ -76,11 +68,8 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
     if not rows:
         raise ConfigError(f"task.data: {path} has no rows")
     absent = {column: reward for column, reward in reward_columns.items() if not _has(columns, column)}
-    of_rows = [
-        f"{path}, line {number}: {error}"
-        for number, error in faults
-        if not isinstance(error, _NoValueError) or error.column not in absent  # else told once, of all rows
-    ]
+    of_all_rows = [_lacking(column, reward) for column, reward in absent.items()]  # is said once
+    of_rows = [f"{path}, line {number}: {fault}" for number, fault in faults if fault not in of_all_rows]
     complaints = [*_absent(data, columns, absent), *of_rows[:_SHOWN_FAULTS]]
     if (more := len(of_rows) - _SHOWN_FAULTS) > 0:
         complaints.append(f"{path}: {more} more such lines")
@@ -141,8 +130,12 @@ def _read(
     values = {column: _at(row, column) for column in reward_columns}
     for column, value in values.items():
         if value is _MISSING:
-            raise _NoValueError(column, reward_columns[column])
+            raise ValueError(_lacking(column, reward_columns[column]))
     return Problem(problem, answer, json.dumps(values, sort_keys=True) if values else "")
+
+
+def _lacking(column: str, reward: str) -> str:
+    return f"it has no {column!r}, which the reward {reward} reads"
 
 
 def _allowed(value: Any, allowed: Allowed) -> bool:
@@ -199,11 +192,7 @@ def _shown(value: Any) -> str:
 
 
 def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
-    """Tell which columns that the task names no row has.
-
-    Args:
-        for_rewards: columns that no row has, each with the reward that reads it.
-    """
+    """Name the task's columns that no row has, then those of `for_rewards`, each with the reward that reads it."""
     named = {"prompt": data.prompt, "answer": data.answer} | {f"filter.{column}": column for column in data.filter}
     for setting, column in named.items():
         if not _has(columns, column):

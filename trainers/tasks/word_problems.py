@@ -67,15 +67,14 @@ class WordProblems:
                 texts = {same_text(row.prompt) for row in tested}
                 datasets = [self._without(rows, "like_benchmark", _alike(rows, texts)) for rows in datasets]
                 datasets.append(tested)
-        if not faults:
-            with faults.noted():
+        with faults.noted():
+            if faults:
+                self._refuse_unreadable([row for rows in datasets for row in rows])
+            else:
                 training, validation = self._parted(datasets)
                 self.rows = [*training, *validation]
                 self._refuse_unreadable(self.rows)
                 self.training, self.validation = self._asked(training), self._asked(validation)
-        else:
-            with faults.noted():
-                self._refuse_unreadable([row for rows in datasets for row in rows])
         if faults:
             for reward in rewards:
                 reward.close()
@@ -132,7 +131,7 @@ class WordProblems:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
     def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[Problem]:
-        """Return the problems of a dataset that are of none of these benchmarks and that the reward can judge."""
+        """Return a dataset's problems without those of the benchmarks and those that the reward cannot judge."""
         try:
             dataset = read()
             self.sources.append(dataset.source)
@@ -148,10 +147,7 @@ class WordProblems:
         return self.config.judging.name == "number" and value_of(row.answer) is None
 
     def _refuse_unreadable(self, rows: Sequence[Problem]) -> None:
-        """Name the problems whose answer the reward cannot read.
-
-        Raises: ConfigError, if there is one.
-        """
+        """Refuse problems whose answer the reward cannot read. Raises: ConfigError, naming them."""
         others = [row for row in rows if self._is_unreadable(row)]
         if not others:
             return
