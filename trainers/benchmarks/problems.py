@@ -44,7 +44,15 @@ def read_problems(name: str, cache: Path) -> ProblemSet:
     Raises: ConfigError, if it was not added, or its file is not such JSONL or has another number of problems than the
         catalog says.
     """
-    path, origin = _located(name, cache)
+    if shipped := shipped_file(BenchmarkEntry, name):
+        path, origin = shipped, shipped.name
+    else:
+        try:
+            entry = read_entry(cache, BenchmarkEntry, name)
+        except ConfigError as error:
+            source = f" {name}, from {KNOWN_BENCHMARKS[name].source}" if name in KNOWN_BENCHMARKS else ""
+            raise ConfigError(f"{error}{source}") from error
+        path, origin = entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
     try:
         content = path.read_bytes()
         lines = content.decode().removesuffix("\n").split("\n")
@@ -61,18 +69,6 @@ def read_problems(name: str, cache: Path) -> ProblemSet:
         raise ConfigError(*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else []))
     check_problems(name, problems, str(path))
     return ProblemSet(problems, origin, hashlib.sha256(content).hexdigest())
-
-
-def _located(name: str, cache: Path) -> tuple[Path, str]:
-    """Return a benchmark's file and the place where it was published."""
-    if shipped := shipped_file(BenchmarkEntry, name):
-        return shipped, shipped.name
-    try:
-        entry = read_entry(cache, BenchmarkEntry, name)
-    except ConfigError as error:
-        source = f" {name}, from {KNOWN_BENCHMARKS[name].source}" if name in KNOWN_BENCHMARKS else ""
-        raise ConfigError(f"{error}{source}") from error
-    return entry_folder(cache, BenchmarkEntry, name) / PROBLEMS_FILE, origin_text(entry.origin)
 
 
 def faults_in(error: ValidationError) -> str:

@@ -20,11 +20,21 @@ def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
     groups = dict[str, list[BenchmarkSample]]()
     for sample in samples:
         groups.setdefault(sample.problem, []).append(sample)
+    judged = {name: [sample for sample in group if sample.reward is not None] for name, group in groups.items()}
     return {
         "job": job.model_dump(mode="json"),
-        "scores": _scores([[s for s in group if s.reward is not None] for group in groups.values()], job),
+        "scores": _scores(list(judged.values()), job),
         "samples": _figures([sample for group in groups.values() for sample in group]),
-        "problems": [_problem(name, group) for name, group in groups.items()],
+        "problems": [
+            {
+                "id": name,
+                "judged": len(judged[name]),
+                "right": sum(sample.correct for sample in judged[name]),
+                "truncated": sum(sample.truncated for sample in group),
+                "tokens_mean": mean([sample.tokens for sample in group]),
+            }
+            for name, group in groups.items()
+        ],
     }
 
 
@@ -70,17 +80,6 @@ def _figures(samples: Sequence[BenchmarkSample]) -> dict[str, Any]:
         "unanswered_share": mean([sample.answer is None for sample in samples if sample.reward is not None]),
         "failed_share": mean([sample.reward is None for sample in samples]),
         "timed_out_share": mean([sample.timed_out for sample in samples]),
-    }
-
-
-def _problem(name: str, group: Sequence[BenchmarkSample]) -> dict[str, Any]:
-    judged = [sample for sample in group if sample.reward is not None]
-    return {
-        "id": name,
-        "judged": len(judged),
-        "right": sum(sample.correct for sample in judged),
-        "truncated": sum(sample.truncated for sample in group),
-        "tokens_mean": mean([sample.tokens for sample in group]),
     }
 
 

@@ -45,7 +45,7 @@ class CompletionSampler(Protocol):
     def sample(
         self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
     ) -> list[Completion]:
-        """Sample one completion of each prompt, of which each has its seed. Raises: StoppedError, when asked to."""
+        """Sample one completion of each prompt from the prompt's own seed. Raises: StoppedError, when asked to."""
         ...
 
 

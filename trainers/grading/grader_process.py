@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     """The judgement of one answer."""
 
     equal: bool | None
-    """True if the answer equals the gold answer; None if the grader failed, so that nobody knows."""
+    """True if the answer equals the gold answer; None if the grader failed."""
     timed_out: bool = False
     """True if the answer is called unequal because it could not be judged within the limits."""
     failure: str = ""
