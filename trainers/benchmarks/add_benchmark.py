@@ -10,8 +10,7 @@ from typing import Final
 import httpx
 
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, UpstreamSource
-from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl
-from trainers.benchmarks.upstream import read_upstream
+from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl, read_upstream
 from trainers.catalog.add_from_hub import fetched_splits
 from trainers.catalog.entries import BenchmarkEntry, Origin, find_entry
 from trainers.catalog.hub import Repository
