@@ -196,7 +196,7 @@ def _evaluation(
 
 
 def _shared_folder(job: Job, batch: int, cache: Path) -> Path:
-    """Return the folder in the cache of this job's samples, named by all that they and their judgements follow from."""
+    """Return the folder in the cache of this job's samples, named by a digest of everything that determines them."""
     key = {
         "job": job.model_dump(mode="json"),
         "batch": batch,

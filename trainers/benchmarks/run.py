@@ -77,7 +77,7 @@ class Prepared(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """An evaluation whose samples are all there, and what `result.json` says of them."""
+    """A finished evaluation, and the content of its `result.json`."""
 
     evaluation: BenchmarkEvaluation
     result: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Reads what benchmarks need of a model folder, and samples completions with transformers' own generation."""
+"""Reads a model folder for benchmarks, and samples completions with transformers' own generation."""
 
 from __future__ import annotations
 

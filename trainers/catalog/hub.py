@@ -120,9 +120,11 @@ def _stream(
 
     failures, timeout = 0, constants.HF_HUB_DOWNLOAD_TIMEOUT
     while (begin := file.tell()) < size:
-        asked = {**headers, "Range": f"bytes={begin}-"} if begin else headers
+        range_headers = {**headers, "Range": f"bytes={begin}-"} if begin else headers
         try:
-            with get_session().stream("GET", url, headers=asked, timeout=timeout, follow_redirects=True) as response:
+            with get_session().stream(
+                "GET", url, headers=range_headers, timeout=timeout, follow_redirects=True
+            ) as response:
                 hf_raise_for_status(response)
                 if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
                     file.seek(file.truncate(0))  # else `tell` goes on from where it was

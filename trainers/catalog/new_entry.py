@@ -46,7 +46,7 @@ class Making:
 
     Args:
         target: folder that the entry will have.
-        source: name of its source; what was begun from another source is of no use.
+        source: name of its source; what was begun from another source is removed.
     """
 
     def __init__(self, target: Path, source: str) -> None:

@@ -74,7 +74,7 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
 
 
 def _reward_means(groups: Sequence[Sequence[Judgement]]) -> dict[str, float | None]:
-    """Average what each of several rewards said; nothing where there is one."""
+    """Average the values of each of several rewards; empty where there is one."""
     names = dict.fromkeys(name for group in groups for judgement in group for name in judgement.parts)
 
     def values(name: str) -> list[list[float]]:

@@ -58,12 +58,12 @@ def _is_mathematical(character: str) -> bool:
 
 
 def no_number(problem: str, answer: str) -> str:
-    """Say what is wrong with a problem whose answer is not one number."""
+    """Describe a problem whose answer is not one number."""
     return f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number"
 
 
 def remedy(answers: Sequence[str]) -> str:
-    """Say what helps where answers are not one number each."""
+    """Name the remedy for answers that are not one number each."""
     worked = any(looks_worked(answer) or len(answer) > LONG for answer in answers)
     first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
     return f"{first}set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"

@@ -105,7 +105,7 @@ class WordProblems:
         }
 
     def close(self) -> None:
-        """End what the rewards keep running."""
+        """End the processes that the rewards keep running."""
         self._reward.close()
 
     @property
