@@ -1,4 +1,4 @@
-"""Command line: one training run, or what is asked of its configuration or model instead.
+"""Command line: one training run, or instead a preview, cost probe, evaluation or measurement.
 
 python -m trainers CONFIG.yaml [dotted=value ...]
 """
@@ -11,8 +11,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -78,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except Exception as error:
         if (fault := machine_fault(error)) is None:
+            if isinstance(error, ConfigError):
+                return _refused(str(error))
             raise
         try:
             traceback.print_exception(error)
@@ -91,15 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(arguments)
     output: Path = options.output or Path("runs") / options.config.stem
-    try:
-        if options.parent_fd is not None:
+    if options.parent_fd is not None:
+        with _usable(f"--parent-fd {options.parent_fd}"):
             follow_parent(options.parent_fd)
-    except OSError as error:
-        return _unusable(f"--parent-fd {options.parent_fd}", error)
     if options.measure is not None:
         return _measure(options, output)
     if options.processes < 1 or (options.processes > 1 and "RANK" in os.environ):
-        return _refused(
+        raise ConfigError(
             f"--processes {options.processes}: give 1 or more, and none below torchrun, which starts its own"
         )
     if options.processes > 1:
@@ -109,30 +109,19 @@ def _run(arguments: Sequence[str]) -> int:
     if options.preview:
         return _preview(options)
     begins = options.resume_from is None and not options.resume
-    try:
+    with _usable(f"--output {output}"):
         if options.output is not None:
             output.mkdir(parents=True, exist_ok=True)
         if begins and _first_process():
             if _holds_run(output):  # we must not write into its record
-                return _refused(f"--output: {output} already holds a run; continue it with --resume, or name another")
+                raise ConfigError(f"--output: {output} already holds a run; continue it with --resume, or name another")
             (output / EVENTS_FILE).unlink(missing_ok=True)
-    except OSError as error:
-        return _unusable(f"--output {output}", error)
-    try:
+    with _usable(f"--cache {options.cache}"):
         options.cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return _unusable(f"--cache {options.cache}", error)
-    try:
+    with _recorded_refusal(output if options.output is not None and _first_process() else None):
         require_packages(options.needs)
         config = load_config(options.config, options.setting)
         keep_models = _steps(options.keep_models, config)
-    except ConfigError as error:
-        if machine_fault(error):
-            raise
-        if options.output is not None and _first_process():
-            with EventWriter(output / EVENTS_FILE) as events:
-                events.write("failed", code="BAD_CONFIG", message=str(error))
-        return _refused(str(error))
     code = _recorded(config, output, partial(_training, config, options, output, keep_models))
     if options.probe and code == EXIT_CODES["SUCCEEDED"] and _first_process():
         figures = next(event["figures"] for event in read_events(output / EVENTS_FILE) if event["type"] == "cost")
@@ -145,10 +134,27 @@ def _refused(message: str) -> int:
     return EXIT_CODES["BAD_CONFIG"]
 
 
-def _unusable(what: str, error: OSError) -> int:
-    if machine_fault(error):
-        raise error
-    return _refused(f"{what} cannot be used: {error}")
+@contextmanager
+def _usable(what: str) -> Generator[None]:
+    """Refuse an option whose file or folder the block cannot use. Raises: ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        if machine_fault(error):
+            raise
+        raise ConfigError(f"{what} cannot be used: {error}") from error
+
+
+@contextmanager
+def _recorded_refusal(output: Path | None) -> Generator[None]:
+    """Write into the record, if there is one in `output`, that the block refused the configuration."""
+    try:
+        yield
+    except ConfigError as error:
+        if output is not None and not machine_fault(error):
+            with EventWriter(output / EVENTS_FILE) as events:
+                events.write("failed", code="BAD_CONFIG", message=str(error))
+        raise
 
 
 def _holds_run(output: Path) -> bool:
@@ -261,23 +267,17 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace, output: Path) -> int:
     """Measure a model on benchmarks; the record of an earlier attempt goes on."""
     if options.processes != 1 or "RANK" in os.environ:
-        return _refused("--measure: one process measures a model; leave out --processes, and start it without torchrun")
-    try:
+        raise ConfigError(
+            "--measure: one process measures a model; leave out --processes, and start it without torchrun"
+        )
+    with _usable(f"--output {output} or --cache {options.cache}"):
         output.mkdir(parents=True, exist_ok=True)
         if _trained(output):
-            return _refused(f"--output: {output} holds a training run; name another folder")
+            raise ConfigError(f"--output: {output} holds a training run; name another folder")
         options.cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return _unusable(f"--output {output} or --cache {options.cache}", error)
-    try:
+    with _recorded_refusal(output):
         require_packages(options.needs)
         config, request = load_config(options.config, options.setting), read_request(options.measure)
-    except ConfigError as error:
-        if machine_fault(error):
-            raise
-        with EventWriter(output / EVENTS_FILE) as events:
-            events.write("failed", code="BAD_CONFIG", message=str(error))
-        return _refused(str(error))
 
     def measuring() -> Work:
         from trainers.benchmarks.measure import measure_model
@@ -324,7 +324,6 @@ def _recorded(config: TrainingConfig, output: Path, imported: Callable[[], Work]
         imported: imports torch, transformers and trl, which takes seconds, and returns the work.
     """
     stop = StopSignal()
-    stop.install()
     _prepare_imports()
     with EventWriter(output / EVENTS_FILE) if _first_process() else NoEvents() as events:
         try:

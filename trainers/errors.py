@@ -82,7 +82,7 @@ class CheckpointError(TrainerError):
 
 
 class DivergedError(TrainerError):
-    """Training left the finite numbers in the update after `last_good_step`, of which no checkpoint is written."""
+    """Training left the finite numbers in the update after `last_good_step`; no checkpoint holds that update."""
 
     def __init__(self, last_good_step: int, what: str) -> None:
         super().__init__(last_good_step, what)

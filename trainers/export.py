@@ -11,9 +11,11 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from trainers.catalog.entries import ENTRY_FILE
 from trainers.catalog.model_check import DTYPES, stored_numbers
 from trainers.config import TrainingConfig
 from trainers.errors import CheckpointError, ConfigError
@@ -77,7 +79,15 @@ def _save_model(checkpoint: Path, folder: Path, dtype: str) -> dict[str, Any]:
     import torch
 
     sys.stderr.write(f"reading {checkpoint}\n")
-    model = _merged(checkpoint) if (checkpoint / _ADAPTER).is_file() else _loaded(checkpoint)
+    if (checkpoint / _ADAPTER).is_file():
+        from peft import PeftModel
+
+        base = _base(checkpoint)
+        sys.stderr.write(f"merging adapters into {base}\n")
+        adapted: Any = PeftModel.from_pretrained(_loaded(Path(base)), str(checkpoint))
+        model = adapted.merge_and_unload(safe_merge=True)
+    else:
+        model = _loaded(checkpoint)
     model = model.to(getattr(torch, dtype))
     tensors = {tensor.data_ptr(): tensor for tensor in model.state_dict().values()}  # tied ones are stored once
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
@@ -101,15 +111,6 @@ def _loaded(folder: Path) -> Any:
         raise CheckpointError(f"{folder} does not hold a whole model: {error}") from error
 
 
-def _merged(checkpoint: Path) -> Any:
-    from peft import PeftModel
-
-    base = _base(checkpoint)
-    sys.stderr.write(f"merging adapters into {base}\n")
-    model: Any = PeftModel.from_pretrained(_loaded(Path(base)), str(checkpoint))
-    return model.merge_and_unload(safe_merge=True)
-
-
 def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
     """Copy adapters, naming their base by repository and commit where the catalog knows them."""
     _check_room(folder, sum((checkpoint / name).stat().st_size for name in _ADAPTER_FILES))
@@ -117,19 +118,14 @@ def _copy_adapters(checkpoint: Path, folder: Path) -> dict[str, Any]:
         shutil.copyfile(checkpoint / name, folder / name)
     path = folder / _ADAPTER
     content = json.loads(path.read_text(encoding="utf-8"))
-    origin = _origin(Path(content["base_model_name_or_path"]))
+    record, origin = Path(content["base_model_name_or_path"]) / ENTRY_FILE, dict[str, Any]()
+    with suppress(FileNotFoundError):
+        origin = json.loads(record.read_text(encoding="utf-8"))["origin"]
     if origin.get("repository"):
         content |= {"base_model_name_or_path": origin["repository"], "revision": origin.get("revision")}
     path.write_text(json.dumps(content, indent=2, sort_keys=True), encoding="utf-8")
     counts = stored_numbers(folder / _ADAPTER_FILES[0])
     return {"parameters": counts.total(), "dtype": " and ".join(sorted(DTYPES.get(dtype, dtype) for dtype in counts))}
-
-
-def _origin(base: Path) -> dict[str, Any]:
-    try:
-        return json.loads((base / "catalog.json").read_text(encoding="utf-8"))["origin"]
-    except FileNotFoundError:
-        return {}
 
 
 def _saved_tokenizer(checkpoint: Path, folder: Path) -> Any:
@@ -151,7 +147,11 @@ def _save_sampling(config: TrainingConfig, checkpoint: Path, tokenizer: Any, fol
     """Save the evaluations' sampling settings, so that `generate` uses them by default."""
     from transformers import GenerationConfig
 
-    evaluation, special = config.evaluation, _special_tokens(checkpoint)
+    # the special tokens of the policy; of adapters, those of their base
+    policy = Path(_base(checkpoint)) if (checkpoint / _ADAPTER).is_file() else checkpoint
+    path = policy / "generation_config.json"
+    special: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    evaluation = config.evaluation
     GenerationConfig(
         do_sample=True,
         temperature=evaluation.temperature,
@@ -162,13 +162,6 @@ def _save_sampling(config: TrainingConfig, checkpoint: Path, tokenizer: Any, fol
         eos_token_id=_ends(special.get("eos_token_id"), tokenizer.eos_token_id),
         pad_token_id=tokenizer.pad_token_id,
     ).save_pretrained(folder)
-
-
-def _special_tokens(checkpoint: Path) -> dict[str, Any]:
-    """Return the special tokens of the policy; of adapters, those of their base."""
-    folder = Path(_base(checkpoint)) if (checkpoint / _ADAPTER).is_file() else checkpoint
-    path = folder / "generation_config.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _ends(of_model: int | list[int] | None, of_tokenizer: int) -> int | list[int]:

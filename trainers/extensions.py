@@ -49,7 +49,7 @@ class Extensions(NamedTuple):
         )
 
     def entry(self, name: str) -> EntryPoint:
-        """Return the one that has this name. Raises: ConfigError, if there is none or more than one."""
+        """Return the entry point with this name. Raises: ConfigError, if there is none or more than one."""
         entries = self._entries(name)
         if complaint := self.unknown(name):
             raise ConfigError(complaint)
@@ -61,9 +61,9 @@ class Extensions(NamedTuple):
         return entries[0]
 
     def code(self, name: str) -> list[str]:
-        """Return what names the code behind a name: its package with the version, and the digest of its Python files.
+        """Return the identity of the code behind a name: its package with version, and the digest of its Python files.
 
-        What is kept follows from it: another version of a package computes otherwise under the same name. Ours have the
+        Cached results depend on it: another version of a package computes otherwise under the same name. Ours have the
         version alone, which the libraries' versions hold.
         """
         lines = list[str]()

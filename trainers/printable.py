@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made fit for a terminal: without what moves its cursor, or turns letters round."""
+"""Makes foreign text safe to print on a terminal: nothing in it moves the cursor or reverses letters."""
 
 import re
 from typing import Final

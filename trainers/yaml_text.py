@@ -104,7 +104,11 @@ class _Values:
         merged: dict[str, Any] = {}
         for key, value in node.value:
             if str(key.tag) == f"{_TAGS}merge":
-                merged |= self._merged(value)
+                inner = self.of(value)
+                for mapping in reversed(inner) if isinstance(inner, list) else [inner]:  # of several the first counts
+                    if not isinstance(mapping, dict):
+                        self._refuse(value, "<< merges a mapping, such as an alias of one, or a list of mappings")
+                    merged |= mapping
                 continue
             name = self.of(key)
             if not isinstance(name, str):
@@ -113,16 +117,6 @@ class _Values:
                 self._refuse(key, f"the key {name!r:.100} appears twice")
             own[name] = self.of(value)
         return {**merged, **own}
-
-    def _merged(self, node: "Node") -> dict[str, Any]:
-        """Return what a merge key brings in: a mapping, or several, of which an earlier one comes first."""
-        value = self.of(node)
-        result: dict[str, Any] = {}
-        for mapping in reversed(value) if isinstance(value, list) else [value]:
-            if not isinstance(mapping, dict):
-                self._refuse(node, "<< merges a mapping, such as an alias of one, or a list of mappings")
-            result |= mapping
-        return result
 
     def _scalar(self, node: "ScalarNode", kind: str) -> Any:
         text = node.value

@@ -15,11 +15,10 @@ from typing import Final
 
 from trainers.benchmarks.add_benchmark import add_file
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
-from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.request import requested
 from trainers.benchmarks.result import summary
 from trainers.benchmarks.run import prepare, run
-from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.sampler import ModelReader, ModelSampler
 from trainers.catalog.entries import BenchmarkEntry, entry_folder
 from trainers.catalog.new_entry import Reporter
 from trainers.errors import ConfigError, StoppedError
@@ -71,7 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _evaluate(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     stop = StopSignal()
-    stop.install()
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     batch, evaluations = requested(options)

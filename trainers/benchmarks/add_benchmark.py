@@ -10,12 +10,11 @@ from typing import Final
 import httpx
 
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, UpstreamSource
-from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl
-from trainers.benchmarks.upstream import read_upstream
+from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl, read_upstream
 from trainers.catalog.add_from_hub import fetched_splits
-from trainers.catalog.entries import BenchmarkEntry, Origin
+from trainers.catalog.entries import BenchmarkEntry, Origin, find_entry
 from trainers.catalog.hub import Repository
-from trainers.catalog.new_entry import Making, Reporter, about, find_entry, making, record, same_or_refused
+from trainers.catalog.new_entry import Making, Reporter, about, making, record, same_or_refused
 from trainers.errors import ConfigError
 
 RAW: Final = "https://raw.githubusercontent.com"

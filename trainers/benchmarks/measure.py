@@ -16,11 +16,10 @@ from typing import Any, Final
 
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.measure_request import BenchmarkRequest, MeasureRequest
-from trainers.benchmarks.model_reader import ModelReader
 from trainers.benchmarks.problems import read_problems
 from trainers.benchmarks.request import job_of, usual_sampling
-from trainers.benchmarks.run import BenchmarkEvaluation, CompletionSampler, Finished, Prepared, prepare, run
-from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.run import BenchmarkEvaluation, CompletionSampler, Prepared, prepare, run
+from trainers.benchmarks.sampler import ModelReader, ModelSampler
 from trainers.benchmarks.samples import SAMPLES_FILE, read_samples
 from trainers.benchmarks.vllm_sampler import VLLMSampler
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine
@@ -97,8 +96,12 @@ def _measure(
     faults, folder, digest = Faults(), scratch / "model", ""
     engine = config.rollout.engine if isinstance(config.rollout.engine, VLLMEngine) else None
     batch, vllm = request.batch or (_VLLM_BATCH if engine else _BATCH), None
-    with faults.noted():
-        vllm = _vllm_version(engine) if engine else None
+    if engine:
+        from trainers.rollouts.vllm_engine import refuse_missing, vllm_version
+
+        with faults.noted():
+            refuse_missing(engine)
+            vllm = vllm_version()
     with faults.noted():
         folder = _model_folder(config, request, folder, events, cache, stopping)
         digest = model_digest(folder)
@@ -108,16 +111,26 @@ def _measure(
             evaluations.append(_evaluation(benchmark, request, batch, folder, digest, vllm, cache))
     if not digest:
         faults.raise_all()
+    waiting = Announcer(events, "waiting for another process that measures the same", 1)
+    announcers = dict[str, Announcer]()
+
+    def wait(held: Path) -> None:  # for a process that samples for both, or is about to leave the folder
+        if stopping():
+            raise StoppedError(f"stopped while another process wrote to {held}")
+        waiting.announce(0)
+
+    def announce(name: str, done: int, total: int) -> None:
+        announcers.setdefault(name, Announcer(events, name, total)).announce(done)
+
     with ExitStack() as stack:
         prepared = list[Prepared]()
         with faults.noted():
-            waiting = _Waiting(events, stopping)
-            prepared = prepare(evaluations, partial(ModelReader, folder), stack, waiting.announce)
+            prepared = prepare(evaluations, partial(ModelReader, folder), stack, wait)
         faults.raise_all()
         load = partial(_loaded, prepared, folder, engine, batch, stopping)
-        progress = _Progress(events)
-        for finished in run(prepared, load, batch, stopping, progress.announce):
-            events.write("benchmark", **_recorded(finished))
+        for evaluation, content in run(prepared, load, batch, stopping, announce):
+            name, shown = evaluation.job.benchmark, _shown(evaluation)
+            events.write("benchmark", name=name, model_sha256=digest, result=content, shown=shown)
 
 
 def _model_folder(
@@ -128,10 +141,7 @@ def _model_folder(
     cache: Path,
     stopping: Callable[[], bool],
 ) -> Path:
-    """Return the folder of the model, which for a checkpoint is made as `exported`.
-
-    Raises: ConfigError; StoppedError.
-    """
+    """Return the model's folder; of a checkpoint, `exported` is made. Raises: ConfigError; StoppedError."""
     if request.model is not None:
         Announcer(events, "reading the checkpoint", 1).announce(0)
         try:
@@ -148,18 +158,10 @@ def _model_folder(
         task.close()
 
 
-def _vllm_version(engine: VLLMEngine) -> str:
-    """Return the version of vLLM on this machine. Raises: ConfigError, if it cannot run here."""
-    from trainers.rollouts.vllm_engine import refuse_missing, vllm_version
-
-    refuse_missing(engine)
-    return vllm_version()
-
-
 def _loaded(
     evaluations: Sequence[Prepared], folder: Path, engine: VLLMEngine | None, batch: int, stopping: Callable[[], bool]
 ) -> CompletionSampler:
-    """Load the model for all evaluations of which samples are missing."""
+    """Load the model for all evaluations with missing samples."""
     if stopping():
         raise StoppedError("stopped before the model was loaded")
     dtype = evaluations[0].evaluation.job.sampling.dtype
@@ -194,7 +196,7 @@ def _evaluation(
 
 
 def _shared_folder(job: Job, batch: int, cache: Path) -> Path:
-    """Return the folder in the cache of this job's samples, named by all that they and their judgements follow from."""
+    """Return the folder in the cache of this job's samples, named by a digest of everything that determines them."""
     key = {
         "job": job.model_dump(mode="json"),
         "batch": batch,
@@ -205,22 +207,12 @@ def _shared_folder(job: Job, batch: int, cache: Path) -> Path:
     return cache / SHARED / f"{job.benchmark}-{digest[:32]}"
 
 
-def _recorded(finished: Finished) -> dict[str, Any]:
-    """Return the fields of the event of a finished benchmark."""
-    evaluation, content = finished
-    return {
-        "name": evaluation.job.benchmark,
-        "model_sha256": evaluation.job.model_sha256,
-        "result": content,
-        "shown": _shown(evaluation),
-    }
-
-
 def _shown(evaluation: BenchmarkEvaluation) -> list[dict[str, Any]]:
     """Return a few samples for people, of problems that are spread over the benchmark."""
     suffix = evaluation.job.sampling.prompt_suffix
     prompts = {problem.id: problem.problem + suffix for problem in evaluation.problems}
-    places = _spread(evaluation.order)
+    total = len(evaluation.order)
+    places = {place * total // _SHOWN for place in range(_SHOWN)}
     samples = read_samples(evaluation.folder / SAMPLES_FILE)
     return [
         {
@@ -232,33 +224,3 @@ def _shown(evaluation: BenchmarkEvaluation) -> list[dict[str, Any]]:
         for place, sample in enumerate(samples)
         if place in places
     ]
-
-
-def _spread(order: Sequence[object]) -> set[int]:
-    return {place * len(order) // _SHOWN for place in range(_SHOWN)}
-
-
-class _Progress:
-    """Announces how many samples of each benchmark there are."""
-
-    def __init__(self, events: EventWriter) -> None:
-        self._events = events
-        self._announcers = dict[str, Announcer]()
-
-    def announce(self, name: str, done: int, total: int) -> None:
-        if name not in self._announcers:
-            self._announcers[name] = Announcer(self._events, name, total)
-        self._announcers[name].announce(done)
-
-
-class _Waiting:
-    """Announces that another process holds a folder, which it samples for both, or which it is about to leave."""
-
-    def __init__(self, events: EventWriter, stopping: Callable[[], bool]) -> None:
-        self._stopping = stopping
-        self._announcer = Announcer(events, "waiting for another process that measures the same", 1)
-
-    def announce(self, folder: Path) -> None:
-        if self._stopping():
-            raise StoppedError(f"stopped while another process wrote to {folder}")
-        self._announcer.announce(0)

@@ -23,8 +23,8 @@ class BenchmarkRequest(Frozen):
     @property
     def changes(self) -> dict[str, Any]:
         """The settings of `BenchmarkSampling` that are not as usual."""
-        asked = self.model_dump(exclude={"name", "longest"}) | {"max_tokens": self.longest}
-        return {name: value for name, value in asked.items() if value is not None}
+        settings = self.model_dump(exclude={"name", "longest"}) | {"max_tokens": self.longest}
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 class MeasureRequest(Frozen):

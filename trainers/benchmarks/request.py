@@ -1,8 +1,7 @@
 """Turns the words of the command line into evaluations, or into one error that names everything wrong."""
 
 import argparse
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +10,9 @@ from pydantic import ValidationError
 from trainers.benchmarks.job import BenchmarkSampling, Job
 from trainers.benchmarks.known_benchmarks import usual
 from trainers.benchmarks.problems import ProblemSet, read_problems
-from trainers.benchmarks.run import BenchmarkEvaluation, all_of
+from trainers.benchmarks.run import BenchmarkEvaluation
 from trainers.benchmarks.sampler import device, has_chat_template
-from trainers.errors import ConfigError
+from trainers.errors import ConfigError, Faults
 from trainers.policy.model_folder import model_digest
 from trainers.process.environment import versions
 from trainers.rewards import REWARDS
@@ -27,15 +26,23 @@ def requested(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluatio
     Raises: ConfigError, with every reason why they cannot be made.
     """
     names = list(dict.fromkeys(str(options.benchmark).split(",")))
-    checks: list[Callable[[], Any]] = [partial(model_digest, options.model), partial(_batch, options.batch)]
-    checks += [partial(read_problems, name, options.cache) for name in names]
-    checks += [partial(_sampling, name, options) for name in names]
-    digest, batch, *details = all_of(checks)  # first the problems of each benchmark, then the sampling of each
-    evaluations = [
-        BenchmarkEvaluation(job_of(name, problems, digest, sampling), problems.problems, options.output / name)
-        for name, problems, sampling in zip(names, details, details[len(names) :], strict=False)
-    ]
-    return batch, evaluations
+    faults, digest = Faults(), ""
+    problems, samplings = dict[str, ProblemSet](), dict[str, BenchmarkSampling]()
+    with faults.noted():
+        digest = model_digest(options.model)
+    with faults.noted():
+        if not options.batch.isdecimal() or int(options.batch) < 1:
+            raise ConfigError(f"--batch: expected a whole number from 1 (got {options.batch!r})")
+    for name in names:
+        with faults.noted():
+            problems[name] = read_problems(name, options.cache)
+    for name in names:
+        with faults.noted():
+            samplings[name] = _sampling(name, options)
+    faults.raise_all()
+    jobs = {name: job_of(name, problems[name], digest, samplings[name]) for name in names}
+    evaluations = [BenchmarkEvaluation(jobs[name], problems[name].problems, options.output / name) for name in names]
+    return int(options.batch), evaluations
 
 
 def job_of(
@@ -71,12 +78,6 @@ def usual_sampling(name: str, model: Path, *, chat: bool | None = None) -> Mappi
     wanted = benchmark.chat if chat is None else chat
     dtype = "bfloat16" if device() == "cuda" else "float32"
     return settings | {"chat": wanted and has_chat_template(model), "dtype": dtype}
-
-
-def _batch(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"--batch: expected a whole number from 1 (got {text!r})")
-    return int(text)
 
 
 def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:

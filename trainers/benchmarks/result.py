@@ -20,11 +20,21 @@ def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
     groups = dict[str, list[BenchmarkSample]]()
     for sample in samples:
         groups.setdefault(sample.problem, []).append(sample)
+    judged = {name: [sample for sample in group if sample.reward is not None] for name, group in groups.items()}
     return {
         "job": job.model_dump(mode="json"),
-        "scores": _scores([[s for s in group if s.reward is not None] for group in groups.values()], job),
+        "scores": _scores(list(judged.values()), job),
         "samples": _figures([sample for group in groups.values() for sample in group]),
-        "problems": [_problem(name, group) for name, group in groups.items()],
+        "problems": [
+            {
+                "id": name,
+                "judged": len(judged[name]),
+                "right": sum(sample.correct for sample in judged[name]),
+                "truncated": sum(sample.truncated for sample in group),
+                "tokens_mean": mean([sample.tokens for sample in group]),
+            }
+            for name, group in groups.items()
+        ],
     }
 
 
@@ -40,6 +50,7 @@ def summary(name: str, scores: Mapping[str, Any]) -> str:
 
 def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, Any]:
     k = job.sampling.samples
+    sizes = sorted({*(2**power for power in range(k.bit_length())), k})  # 1, 2, 4, ... below k, and k
     counts = [Counts(len(group), sum(sample.correct for sample in group)) for group in judged]
     majorities = [
         [majority_right([sample.answer for sample in group], [sample.correct for sample in group])] if group else []
@@ -47,15 +58,10 @@ def _scores(judged: Sequence[Sequence[BenchmarkSample]], job: Job) -> dict[str, 
     ]
     return {
         "avg_at_k": _row(k, average([[sample.correct for sample in group] for group in judged])),
-        "pass_at_k": [_row(size, average_pass_at_k(counts, size)) for size in _sizes(k)],
+        "pass_at_k": [_row(size, average_pass_at_k(counts, size)) for size in sizes],
         "majority_at_k": _row(k, average(majorities)),
         "distinct_answers": mean([len({sample.answer for sample in group} - {None}) for group in judged if group]),
     }
-
-
-def _sizes(samples: int) -> list[int]:
-    """List 1, 2, 4, ... below the number of samples, and that number."""
-    return sorted({*(2**power for power in range(samples.bit_length())), samples})
 
 
 def _row(k: int, estimate: Estimate) -> dict[str, Any]:
@@ -74,17 +80,6 @@ def _figures(samples: Sequence[BenchmarkSample]) -> dict[str, Any]:
         "unanswered_share": mean([sample.answer is None for sample in samples if sample.reward is not None]),
         "failed_share": mean([sample.reward is None for sample in samples]),
         "timed_out_share": mean([sample.timed_out for sample in samples]),
-    }
-
-
-def _problem(name: str, group: Sequence[BenchmarkSample]) -> dict[str, Any]:
-    judged = [sample for sample in group if sample.reward is not None]
-    return {
-        "id": name,
-        "judged": len(judged),
-        "right": sum(sample.correct for sample in judged),
-        "truncated": sum(sample.truncated for sample in group),
-        "tokens_mean": mean([sample.tokens for sample in group]),
     }
 
 

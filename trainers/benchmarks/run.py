@@ -6,11 +6,11 @@ samples do not depend on interruptions. Imports no torch until a model is needed
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol
 
 from trainers.benchmarks.job import BenchmarkSampling, Job, keep_job
 from trainers.benchmarks.problems import BenchmarkProblem
@@ -22,8 +22,6 @@ from trainers.process.locks import locked
 from trainers.process.progress import bar
 from trainers.rewards import make_reward
 from trainers.tasks.base import Completion, Problem
-
-T = TypeVar("T")
 
 _LOCK: Final = ".lock"
 
@@ -47,7 +45,7 @@ class CompletionSampler(Protocol):
     def sample(
         self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
     ) -> list[Completion]:
-        """Sample one completion of each prompt, of which each has its seed. Raises: StoppedError, when asked to."""
+        """Sample one completion of each prompt from the prompt's own seed. Raises: StoppedError, when asked to."""
         ...
 
 
@@ -79,7 +77,7 @@ class Prepared(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """An evaluation whose samples are all there, and what `result.json` says of them."""
+    """A finished evaluation, and the content of its `result.json`."""
 
     evaluation: BenchmarkEvaluation
     result: dict[str, Any]
@@ -111,9 +109,12 @@ def prepare(
             writers[evaluation.folder] = _opened(evaluation, stack, while_waiting)
     unfinished = [e for e in evaluations if e.folder not in writers or writers[e.folder].done < len(e.order)]
     prompts = dict[Path, dict[str, list[int]]]()
-    with faults.noted():
-        reader = read() if unfinished else None
-        prompts = dict(all_of(partial(_prompts, e, reader) for e in unfinished)) if reader else {}
+    if unfinished:
+        with faults.noted():
+            reader = read()
+            for evaluation in unfinished:
+                with faults.noted():
+                    prompts[evaluation.folder] = _prompts(evaluation, reader)
     faults.raise_all()
     return [Prepared(e, writers[e.folder], prompts.get(e.folder, {})) for e in evaluations]
 
@@ -137,20 +138,10 @@ def run(
     for prepared in evaluations:
         if model and prepared.unfinished:
             _sample(prepared, model, batch, stopping, progress)
-        yield _finish(prepared.evaluation)
-
-
-def all_of(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Return the results of all calls.
-
-    Raises: ConfigError, with the problems of all calls that raised one, each once.
-    """
-    results, faults = list[T](), Faults()
-    for call in calls:
-        with faults.noted():
-            results.append(call())
-    faults.raise_all()
-    return results
+        evaluation = prepared.evaluation
+        content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
+        write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        yield Finished(evaluation, content)
 
 
 def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack, while_waiting: Callable[[Path], None]) -> SampleWriter:
@@ -164,8 +155,8 @@ def _opened(evaluation: BenchmarkEvaluation, stack: ExitStack, while_waiting: Ca
     return stack.enter_context(SampleWriter(folder, evaluation.order))
 
 
-def _prompts(evaluation: BenchmarkEvaluation, reader: PromptReader) -> tuple[Path, dict[str, list[int]]]:
-    """Return the evaluation's folder, and the token ids of its prompts by problem."""
+def _prompts(evaluation: BenchmarkEvaluation, reader: PromptReader) -> dict[str, list[int]]:
+    """Return the token ids of the evaluation's prompts by problem. Raises: ConfigError, if they do not fit."""
     job = evaluation.job
     prompts = {problem.id: reader.prompt_ids(problem.problem, job.sampling) for problem in evaluation.problems}
     longest, context = max(map(len, prompts.values())), reader.context
@@ -174,7 +165,7 @@ def _prompts(evaluation: BenchmarkEvaluation, reader: PromptReader) -> tuple[Pat
             f"{job.benchmark}: a completion of {job.sampling.max_tokens} tokens after its longest prompt, {longest} "
             f"tokens, exceeds the model's context of {context}; use at most {context - longest}"
         )
-    return evaluation.folder, prompts
+    return prompts
 
 
 def _sample(
@@ -211,12 +202,6 @@ def _sample(
                 progress(job.benchmark, writer.done, len(order))
     finally:
         reward.close()
-
-
-def _finish(evaluation: BenchmarkEvaluation) -> Finished:
-    content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
-    write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return Finished(evaluation, content)
 
 
 def _seed(job: Job, place: Place) -> int:

@@ -1,13 +1,14 @@
-"""Samples completions of a Hugging Face model folder with transformers' own generation, on a GPU where there is one."""
+"""Reads a model folder for benchmarks, and samples completions with transformers' own generation."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from trainers.benchmarks.model_reader import ModelReader
 from trainers.errors import StoppedError
-from trainers.tasks.prompts import end_tokens
+from trainers.policy.model_folder import weights_folder
+from trainers.tasks.base import Completion
+from trainers.tasks.prompts import chat_prompt, end_tokens, token_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,11 +17,47 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from trainers.benchmarks.job import BenchmarkSampling
-    from trainers.tasks.base import Completion
+
+
+class ModelReader:
+    """The tokenizer and the configuration of a model, read without its weights and without running code of the folder.
+
+    It writes prompts in tokens and reads completions from them.
+
+    Args:
+        folder: a model, a checkpoint of a run, or LoRA adapters whose base model is a folder.
+    Raises: ConfigError, if there is no tokenizer that can end a completion.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoConfig
+
+        from trainers.policy.load_policy import load_tokenizer
+
+        self._tokenizer = load_tokenizer(folder)
+        self._config: Any = AutoConfig.from_pretrained(weights_folder(folder), trust_remote_code=False)
+
+    @property
+    def context(self) -> int | None:
+        """Largest number of tokens in a prompt and its completion together; None if the model does not say."""
+        return getattr(self._config, "max_position_embeddings", None)
+
+    def prompt_ids(self, problem: str, sampling: BenchmarkSampling) -> list[int]:
+        """Return the token ids of a problem's prompt."""
+        text = problem + sampling.prompt_suffix
+        if sampling.chat:
+            text = chat_prompt(self._tokenizer, text, None, {})
+        return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
+
+    def completion(self, ids: Sequence[int], ends: Sequence[int]) -> Completion:
+        """Return the completion of these token ids, up to the first of the tokens that end it."""
+        end = next((place for place, token in enumerate(ids) if token in ends), None)
+        text: str = self._tokenizer.decode(list(ids[:end]))
+        return Completion(text, len(ids) if end is None else end + 1, truncated=end is None)
 
 
 class ModelSampler(ModelReader):
-    """A model and its tokenizer, loaded from safetensors without running code from the folder.
+    """A model and its tokenizer, loaded without running code from the folder, on a GPU where there is one.
 
     Args:
         folder: a model, a checkpoint of a run, or LoRA adapters whose base model is a folder.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.benchmarks.model_reader import ModelReader
+from trainers.benchmarks.sampler import ModelReader
 from trainers.errors import StoppedError
 from trainers.tasks.prompts import end_tokens
 
@@ -24,7 +23,7 @@ _ENGINE_IN_THIS_PROCESS: Final = ("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
 
 class VLLMSampler(ModelReader):
-    """A model in vLLM, on as many of this process's GPUs as the run's engine gives one copy.
+    """A model in vLLM, on the number of this process's GPUs that the run's engine gives one copy.
 
     Args:
         folder: a whole model.
@@ -44,7 +43,16 @@ class VLLMSampler(ModelReader):
         from trainers.rollouts.vllm_engine import step_after
 
         super().__init__(folder)
-        self._own_ends = _end_tokens(folder, self._config)
+        path = folder / "generation_config.json"
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        self._own_ends: int | list[int] | None = settings.get(
+            "eos_token_id", getattr(self._config, "eos_token_id", None)
+        )
+
+        def stop() -> None:
+            if stopping():
+                raise StoppedError("stopped while sampling")
+
         with own_random_state(0):  # vLLM seeds all generators of this process
             self._llm: Any = LLM(
                 model=str(folder),
@@ -58,7 +66,7 @@ class VLLMSampler(ModelReader):
                 model_impl="vllm",
                 trust_remote_code=False,
             )
-        self._llm.llm_engine.step = step_after(partial(_stop, stopping), self._llm.llm_engine.step)
+        self._llm.llm_engine.step = step_after(stop, self._llm.llm_engine.step)
 
     def sample(
         self, prompts: Sequence[Sequence[int]], sampling: BenchmarkSampling, seeds: Sequence[int]
@@ -87,15 +95,3 @@ class VLLMSampler(ModelReader):
         requests = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         answers = self._llm.generate(requests, settings, use_tqdm=False)
         return [self.completion(answer.outputs[0].token_ids, ends) for answer in answers]
-
-
-def _stop(stopping: Callable[[], bool]) -> None:
-    if stopping():
-        raise StoppedError("stopped while sampling")
-
-
-def _end_tokens(folder: Path, config: Any) -> int | list[int] | None:
-    """Return the model's own end tokens, of its settings for generation, or else of its configuration."""
-    path = folder / "generation_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return settings.get("eos_token_id", getattr(config, "eos_token_id", None))

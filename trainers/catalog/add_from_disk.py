@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
+from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
 from trainers.catalog.find_splits import README, check_split, splits_of
 from trainers.catalog.model_check import check_architecture, described, files_beside, weight_files
 from trainers.catalog.new_entry import (
@@ -16,12 +15,11 @@ from trainers.catalog.new_entry import (
     about,
     check_room,
     copied,
-    find_entry,
     making,
     record,
     same_or_refused,
 )
-from trainers.catalog.row_files import Row, read_rows
+from trainers.catalog.row_files import read_rows
 from trainers.errors import ConfigError
 
 _REPORTED_ROWS: Final = 1000
@@ -75,21 +73,18 @@ def add_local_dataset(
     Raises: ConfigError, if rows cannot be read, or the name has another dataset.
     """
     with about(str(source)):
-        splits = _local_splits(source, split, config)
+        if source.is_file():
+            check_split(split)
+            splits = {split: [source]}
+        elif source.is_dir():
+            paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+            names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
+            names_of = splits_of(names, source / README if README in names else None, config)
+            splits = {split: [source / name for name in of_split] for split, of_split in names_of.items()}
+        else:
+            raise ConfigError("there is no such file or directory")
         with making(cache, DatasetEntry, name) as place:
             return add_rows(splits, cache, name, Origin(), reporter or Reporter(), place)
-
-
-def _local_splits(source: Path, split: str, config: str | None) -> dict[str, list[Path]]:
-    if source.is_file():
-        check_split(split)
-        return {split: [source]}
-    if not source.is_dir():
-        raise ConfigError("there is no such file or directory")
-    paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
-    names = [str(path) for path in paths if not any(part.startswith(".") for part in path.parts)]
-    readme = source / README if README in names else None
-    return {split: [source / file for file in files] for split, files in splits_of(names, readme, config).items()}
 
 
 def add_rows(
@@ -100,56 +95,40 @@ def add_rows(
     reporter: Reporter,
     place: Making,
 ) -> DatasetEntry:
-    """Convert files into a dataset of the catalog.
+    """Convert files into a dataset of the catalog: for each split SPLIT.jsonl, with an object a line.
 
     Args:
         splits: the files of each split.
         place: folder in which it is made.
-    Raises: ConfigError, if rows cannot be read, or the name has another dataset.
+    Raises: ConfigError, if rows cannot be read, a split has none, or the name has another dataset; or if the disk is
+        nearly full, since the size of compressed rows is known only now.
     """
-    place.begin(2 * sum(file.stat().st_size for files in splits.values() for file in files))
-    facts = _written_splits(place.folder, splits, reporter)
-    made = record(name, origin, facts.pop("digests"), facts.pop("size"))
-    if existing := find_entry(cache, DatasetEntry, name):
-        place.drop()
-        return same_or_refused(existing, existing.digest == made["digest"], reporter)
-    return place.finish(DatasetEntry(**made, **facts))
-
-
-def _written_splits(folder: Path, splits: Mapping[str, Sequence[Path]], reporter: Reporter) -> dict[str, Any]:
-    """Write the rows of all splits, to SPLIT.jsonl with an object a line.
-
-    Returns: their part of the record: `splits`, `columns`, `digests` of the files, `size` in bytes.
-    Raises: ConfigError, if rows cannot be read, a split has none, or the disk is nearly full, since the size of
-    compressed rows is known only now.
-    """
-    files = [file for of_split in splits.values() for file in of_split]
-    total, done, columns = sum(file.stat().st_size for file in files), 0, dict[str, None]()
-    counts, digests, size = dict[str, int](), dict[str, str](), 0
-    for split, of_split in splits.items():
-        with (folder / f"{split}.jsonl").open("wb") as target:
+    total, done = sum(file.stat().st_size for files in splits.values() for file in files), 0
+    place.begin(2 * total)
+    counts, columns, digests, size = dict[str, int](), dict[str, None](), dict[str, str](), 0
+    for split, files in splits.items():
+        with (place.folder / f"{split}.jsonl").open("wb") as target:
             digest = hashlib.sha256()
             counts[split] = 0
-            for file in of_split:
-                for row in _reported(read_rows(file), file, reporter, done, total):
+            for file in files:
+                for number, row in enumerate(read_rows(file)):
+                    if number % _REPORTED_ROWS == 0:
+                        reporter.progress(file.name, done, total)
                     columns |= dict.fromkeys(row)
                     line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
                     digest.update(line)
                     target.write(line)
                     counts[split] += 1
                     if counts[split] % _REPORTED_ROWS == 0:
-                        check_room(folder.parent, 0)
+                        check_room(place.folder.parent, 0)
                 done += file.stat().st_size
+                reporter.progress(file.name, done, total)
             size += target.tell()
         if not counts[split]:
             raise ConfigError(f"split {split} has no rows")
         digests[f"{split}.jsonl"] = digest.hexdigest()
-    return {"splits": counts, "columns": tuple(columns), "digests": digests, "size": size}
-
-
-def _reported(rows: Iterable[Row], file: Path, reporter: Reporter, done: int, total: int) -> Iterable[Row]:
-    for number, row in enumerate(rows):
-        if number % _REPORTED_ROWS == 0:
-            reporter.progress(file.name, done, total)
-        yield row
-    reporter.progress(file.name, done + os.path.getsize(file), total)
+    made = record(name, origin, digests, size)
+    if existing := find_entry(cache, DatasetEntry, name):
+        place.drop()
+        return same_or_refused(existing, existing.digest == made["digest"], reporter)
+    return place.finish(DatasetEntry(**made, splits=counts, columns=tuple(columns)))

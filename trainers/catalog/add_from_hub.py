@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from trainers.catalog.add_from_disk import add_rows
-from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
+from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
 from trainers.catalog.find_splits import README, splits_of
 from trainers.catalog.hub import Repository, parse_reference
 from trainers.catalog.model_check import (
@@ -17,7 +17,7 @@ from trainers.catalog.model_check import (
     files_beside,
     weight_files,
 )
-from trainers.catalog.new_entry import Making, Reporter, about, find_entry, making, record, same_or_refused
+from trainers.catalog.new_entry import Making, Reporter, about, making, record, same_or_refused
 from trainers.errors import ConfigError
 
 _ODD: Final = re.compile(r"[^a-z0-9._-]+")

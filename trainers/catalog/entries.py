@@ -94,7 +94,7 @@ def entry_folder(cache: Path, entry_type: type[Entry], name: str) -> Path:
 
 def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
     """Read the record of an entry. Raises: ConfigError, if there is none of that name."""
-    kind, entry = KINDS[entry_type], _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
+    kind, entry = KINDS[entry_type], find_entry(cache, entry_type, name)
     if entry is None:
         names = ", ".join(entry.name for entry in list_entries(cache, entry_type)) or "none"
         raise ConfigError(
@@ -102,6 +102,11 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
             f"`sweeps {kind} add`"
         )
     return entry
+
+
+def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
+    """Return the record of an entry in the cache, if there is a readable one of that name."""
+    return _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
 
 
 def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:

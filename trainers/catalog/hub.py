@@ -50,10 +50,12 @@ class Repository:
             if revision != commit:
                 reporter.say(f"{name}: {revision or _DEFAULT_REVISION} is commit {commit}")
             tree = api.list_repo_tree(name, repo_type=kind, revision=commit, recursive=True)
-            files = [item for item in tree if isinstance(item, RepoFile) and _stays_inside(item.path)]
+            files = [item for item in tree if isinstance(item, RepoFile)]
         self.kind: RepositoryKind = kind
         self.name, self.commit, self._token = name, commit, token
-        self.files = {file.path: file for file in files}
+        # none that would be written outside of the folder
+        inside = [file for file in files if not Path(file.path).is_absolute() and ".." not in Path(file.path).parts]
+        self.files = {file.path: file for file in inside}
 
     def __str__(self) -> str:
         return f"{self.name}@{self.commit}"
@@ -83,9 +85,7 @@ class Repository:
             if part.exists() and part.stat().st_size > file.size:
                 part.unlink()
             with part.open("ab") as opened:
-                _stream_all(
-                    url, headers, opened, file.size, lambda now: reporter.progress(file.path, done + now, total)
-                )
+                _stream(url, headers, opened, file.size, lambda now: reporter.progress(file.path, done + now, total))
             part.rename(target)
 
     def verified(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> dict[str, str]:
@@ -110,16 +110,27 @@ class Repository:
         return digests
 
 
-def _stream_all(
+def _stream(
     url: str, headers: Mapping[str, str], file: BufferedWriter, size: int, progress: Callable[[int], None]
 ) -> None:
     """Append to a file what it lacks; reconnect after every break, as long as something arrives."""
+    from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError, HTTPError
+    from huggingface_hub.utils import get_session, hf_raise_for_status
 
-    failures = 0
+    failures, timeout = 0, constants.HF_HUB_DOWNLOAD_TIMEOUT
     while (begin := file.tell()) < size:
+        range_headers = {**headers, "Range": f"bytes={begin}-"} if begin else headers
         try:
-            _stream(url, headers, file, progress)
+            with get_session().stream(
+                "GET", url, headers=range_headers, timeout=timeout, follow_redirects=True
+            ) as response:
+                hf_raise_for_status(response)
+                if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
+                    file.seek(file.truncate(0))  # else `tell` goes on from where it was
+                for chunk in response.iter_bytes():
+                    file.write(chunk)
+                    progress(file.tell())
         except HfHubHTTPError:
             raise
         except HTTPError:  # of the HTTP client
@@ -130,25 +141,6 @@ def _stream_all(
     if file.tell() > size:
         file.truncate(0)
         raise OSError("more came than the Hub lists")
-
-
-def _stream(url: str, headers: Mapping[str, str], file: BufferedWriter, progress: Callable[[int], None]) -> None:
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session, hf_raise_for_status
-
-    range_headers = {**headers, "Range": f"bytes={file.tell()}-"} if file.tell() else headers
-    timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
-    with get_session().stream("GET", url, headers=range_headers, timeout=timeout, follow_redirects=True) as response:
-        hf_raise_for_status(response)
-        if response.status_code != _PARTIAL:  # the whole file, whatever was asked for
-            file.seek(file.truncate(0))  # else `tell` goes on from where it was
-        for chunk in response.iter_bytes():
-            file.write(chunk)
-            progress(file.tell())
-
-
-def _stays_inside(path: str) -> bool:
-    return not Path(path).is_absolute() and ".." not in Path(path).parts
 
 
 def parse_reference(text: str) -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ from trainers.catalog.entries import (
     AnyEntry,
     Origin,
     entry_folder,
-    list_entries,
+    find_entry,
     read_entry,
     shipped_file,
 )
@@ -46,7 +46,7 @@ class Making:
 
     Args:
         target: folder that the entry will have.
-        source: name of its source; what was begun from another source is of no use.
+        source: name of its source; what was begun from another source is removed.
     """
 
     def __init__(self, target: Path, source: str) -> None:
@@ -174,11 +174,6 @@ def check_name(name: str) -> None:
     """Refuse a text that cannot be the name of an entry. Raises: ConfigError."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise ConfigError(f"{name!r} is not a name for an entry, which has {NAME_RULE}; give one with --name")
-
-
-def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
-    """Return the record of an entry in the cache, if there is one of that name."""
-    return next((entry for entry in list_entries(cache, entry_type) if entry.name == name), None)
 
 
 def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:

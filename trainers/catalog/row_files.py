@@ -5,11 +5,11 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from trainers.errors import ConfigError
 
@@ -20,8 +20,6 @@ _LARGEST_FIELD: Final = 1 << 30
 PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
 ANSWER_COLUMNS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
 """The names that published datasets give the two columns, the likelier ones first."""
-
-Row = dict[str, Any]
 
 
 class LikelyColumns(NamedTuple):
@@ -43,14 +41,21 @@ def form_of(name: str) -> str | None:
     return next((form for form in FORMS if plain.endswith(form)), None)
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file. Raises: ConfigError, naming the first row that cannot be kept as plain JSON."""
     form = form_of(path.name)
     if form is None:
         raise ConfigError(f"{path.name}: rows are read from {', '.join(FORMS)}")
     try:
         for number, row in enumerate(_rows(path, form), 1):
-            yield _plain_row(row, f"{path.name}, row {number}")
+            place = f"{path.name}, row {number}"
+            if not isinstance(row, Mapping):
+                raise ConfigError(f"{place}: expected an object with columns, got {str(row)[:60]!r}")
+            if None in row:
+                raise ConfigError(f"{place}: more values than the first line names columns")
+            yield {str(name): _plain(value, f"{place}, column {name}") for name, value in row.items()}
+    except RecursionError as error:
+        raise ConfigError(f"{path.name} cannot be read as {form}: its values are nested too deep") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path.name} is not in UTF-8 ({error.reason}); save it as UTF-8") from error
     except (ValueError, EOFError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
@@ -63,36 +68,30 @@ def _rows(path: Path, form: str) -> Iterator[Any]:
     if form == ".parquet":
         yield from _parquet(path)
         return
-    with _opened(path) as file:
+    opening = gzip.open if path.name.lower().endswith(".gz") else open
+    # lines end with \n only: other separators occur inside of texts
+    with opening(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         if form in (".jsonl", ".ndjson"):
-            yield from (_parsed(line, number) for number, line in enumerate(file, 1) if line.strip())
+            yield from _json_lines(file)
         elif form == ".json":
             yield from _json(file.read())
         else:
             csv.field_size_limit(_LARGEST_FIELD)
-            yield from _table(file, tab=form == ".tsv")
+            table = csv.DictReader(file, delimiter="\t" if form == ".tsv" else ",", strict=True)
+            columns = table.fieldnames or ()
+            if len(columns) == 1 and any(separator in columns[0] for separator in ";,|\t"):
+                separator = "tab" if form == ".tsv" else "comma"
+                raise ValueError(f"one column named {columns[0]!r}: is the separator a {separator}?")
+            yield from table
 
 
-def _table(file: IO[str], *, tab: bool) -> Iterator[Any]:
-    table = csv.DictReader(file, delimiter="\t" if tab else ",", strict=True)
-    columns = table.fieldnames or ()
-    if len(columns) == 1 and any(separator in columns[0] for separator in ";,|\t"):
-        raise ValueError(f"one column named {columns[0]!r}: is the separator a {'tab' if tab else 'comma'}?")
-    yield from table
-
-
-def _opened(path: Path) -> IO[str]:
-    r"""Open a file as text whose lines end with \n only: other separators occur inside of texts."""
-    if path.name.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="\n")
-    return path.open(encoding="utf-8-sig", newline="\n")
-
-
-def _parsed(line: str, number: int) -> Any:
-    try:
-        return json.loads(line, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise ValueError(f"line {number}: {error}") from None
+def _json_lines(lines: Iterable[str]) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield json.loads(line, parse_constant=_refuse_constant)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
 
 
 def _json(text: str) -> Iterator[Any]:
@@ -102,7 +101,7 @@ def _json(text: str) -> Iterator[Any]:
     except ValueError:
         if text.lstrip().startswith("["):
             raise
-        yield from (_parsed(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+        yield from _json_lines(text.split("\n"))
         return
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list)]
@@ -126,14 +125,6 @@ def _parquet(path: Path) -> Iterator[Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number in JSON")
-
-
-def _plain_row(row: Any, place: str) -> Row:
-    if not isinstance(row, Mapping):
-        raise ConfigError(f"{place}: expected an object with columns, got {str(row)[:60]!r}")
-    if None in row:
-        raise ConfigError(f"{place}: more values than the first line names columns")
-    return {str(name): _plain(value, f"{place}, column {name}") for name, value in row.items()}
 
 
 def _plain(value: Any, place: str) -> Any:

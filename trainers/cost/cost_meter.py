@@ -29,7 +29,11 @@ class CostMeter:
             return
         self.end()
         self._announce(phase)
-        _begin_memory_peak()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            with suppress(OSError):  # where Linux does not allow it, the peak is that since the process's start
+                Path("/proc/self/clear_refs").write_text("5")
         self._phase, self._since = phase, time.perf_counter()
 
     def end(self) -> None:
@@ -46,15 +50,6 @@ def settle() -> None:
     """Wait until the GPU, if there is one, has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-
-
-def _begin_memory_peak() -> None:
-    """Measure the peak from here on. Where Linux does not allow it, the peak is that since the process's start."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-        return
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _memory_peak_of_phase_mib() -> float:

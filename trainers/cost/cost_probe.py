@@ -7,8 +7,7 @@ one batch. Every completion reaches the longest length allowed, so time and memo
 import math
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -87,16 +86,15 @@ class CostProbeTrainer(PolicyTrainer):
     ) -> None:
         began = time.perf_counter()
         self._full_run, self._events = full_run, events
-        self._meter = CostMeter(self._announce)
+        self._meter = CostMeter(
+            lambda phase: events.write("progress", phase=phase, done=PHASES.index(phase), total=len(PHASES))
+        )
         self._updates_s: list[float] = []
         self._figures: dict[str, float] = {}
         self._meter.begin("loading")
         super().__init__(config, task, folders, Recorder(NoEvents(), config.steps, 0, {}), stopping, state)
         made_s = age_s + time.perf_counter() - began  # leaves out a warm start, which is made only once
         self._start_s = made_s if isinstance(full_run.model, TinyPolicy) else process_age_s()
-
-    def _announce(self, phase: str) -> None:
-        self._events.write("progress", phase=phase, done=PHASES.index(phase), total=len(PHASES))
 
     def run(self, resume_from: Path | None) -> None:
         """Measure. A run that was stopped early reports no figures."""
@@ -108,12 +106,9 @@ class CostProbeTrainer(PolicyTrainer):
         if not self.accelerator.is_main_process:
             return
         highest = {phase: max(peak[phase] for peak in peaks) for phase in self._meter.peak_mib}
-        self._events.write("cost", figures=self._measured(highest).model_dump(mode="json"))
-
-    def _measured(self, peak_mib: dict[str, float]) -> CostFigures:
         name, memory_mib = device()
         seconds, rollout = self._meter.seconds, self._config.rollout
-        return CostFigures.model_validate(
+        figures = CostFigures.model_validate(
             {
                 **self._figures,
                 "device": name,
@@ -129,33 +124,28 @@ class CostProbeTrainer(PolicyTrainer):
                 "validation_problems": len(self._task.validation),
                 "evaluation_s": seconds["evaluation"],
                 "checkpoint_s": seconds["checkpoint"],
-                "peak_mib": peak_mib,
+                "peak_mib": highest,
             }
         )
+        self._events.write("cost", figures=figures.model_dump(mode="json"))
 
     # sampling
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at_full_length():
-            return super()._generate_single_turn(*args, **kwargs)
-
-    @contextmanager
-    def _at_full_length(self) -> Generator[None]:
         """Let no completion end early."""
         if isinstance(self._full_run.rollout.engine, VLLMEngine):
             engine: Any = self.vllm_generation
             before = engine.generation_kwargs
             engine.generation_kwargs = {**before, "ignore_eos": True, "stop_token_ids": []}
             try:
-                yield
+                return super()._generate_single_turn(*args, **kwargs)
             finally:
                 engine.generation_kwargs = before
-            return
-        config, kwargs = self.generation_config, self.generation_kwargs
-        longest = {**kwargs, "min_new_tokens": kwargs["max_new_tokens"]}
+        config, settings = self.generation_config, self.generation_kwargs
+        longest = {**settings, "min_new_tokens": settings["max_new_tokens"]}
         self.generation_config = GenerationConfig(**longest, disable_compile=True)
         try:
-            yield
+            return super()._generate_single_turn(*args, **kwargs)
         finally:
             self.generation_config = config
 

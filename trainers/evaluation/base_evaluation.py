@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -35,18 +36,12 @@ def base_evaluation(
     path = cache / "evaluations" / f"{hashlib.sha256(full_key.encode()).hexdigest()[:32]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock"), while_waiting):
-        if (stored := _read(path, full_key)) is not None:
-            return stored
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            counts = ProblemCounts(**stored["problems"])
+            if stored["key"] == full_key:
+                return EvaluationResult(stored["metrics"], stored["samples"], counts)
         evaluation = compute()
         content = evaluation._asdict() | {"problems": evaluation.problems._asdict()}
         write_whole(path, json.dumps({"key": full_key, **content}, allow_nan=False))
         return evaluation
-
-
-def _read(path: Path, key: str) -> EvaluationResult | None:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        problems = ProblemCounts(**content["problems"])
-        return EvaluationResult(content["metrics"], content["samples"], problems) if content["key"] == key else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None

@@ -74,13 +74,13 @@ def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | 
 
 
 def _reward_means(groups: Sequence[Sequence[Judgement]]) -> dict[str, float | None]:
-    """Average what each of several rewards said; nothing where there is one."""
+    """Average the values of each of several rewards; empty where there is one."""
     names = dict.fromkeys(name for group in groups for judgement in group for name in judgement.parts)
 
-    def said(name: str) -> list[list[float]]:
-        return [[one for judgement in group if (one := judgement.parts[name]) is not None] for group in groups]
+    def values(name: str) -> list[list[float]]:
+        return [[value for judgement in group if (value := judgement.parts[name]) is not None] for group in groups]
 
-    return {f"eval/reward_of_{name}": average(said(name)).mean for name in names}
+    return {f"eval/reward_of_{name}": average(values(name)).mean for name in names}
 
 
 def _scores_of_parts(groups: Sequence[Sequence[Judgement]], names: Sequence[str], k: int) -> dict[str, float | None]:
@@ -88,6 +88,6 @@ def _scores_of_parts(groups: Sequence[Sequence[Judgement]], names: Sequence[str]
     parts = split_problems(names)
     scores: dict[str, float | None] = {}
     for part in PARTS:
-        found = _scores([groups[index] for index in parts[part]], k) if parts else dict.fromkeys(PART_METRICS)
-        scores |= {part_metric(name, part): found[name] for name in PART_METRICS}
+        own = _scores([groups[index] for index in parts[part]], k) if parts else dict.fromkeys(PART_METRICS)
+        scores |= {part_metric(name, part): own[name] for name in PART_METRICS}
     return scores

@@ -44,15 +44,13 @@ def main() -> int:
         return 1
     replies.write(json.dumps({"ready": True}) + "\n")
     for line in sys.stdin:
-        replies.write(json.dumps(_reply(json.loads(line))) + "\n")
+        question = json.loads(line)
+        try:
+            verdict = {"equal": equal(question["gold"], question["answer"])}
+        except UnreadableGoldError as error:
+            verdict = {"error": str(error)}
+        replies.write(json.dumps({"id": question["id"], **verdict}) + "\n")
     return 0
-
-
-def _reply(question: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return {"id": question["id"], "equal": equal(question["gold"], question["answer"])}
-    except UnreadableGoldError as error:
-        return {"id": question["id"], "error": str(error)}
 
 
 def equal(gold: str, answer: str) -> bool:

@@ -1,6 +1,5 @@
 """Judges many pairs of answers at a time: by text, from memory, and the rest by child processes."""
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ _LOOK_EVERY_S: Final = 0.05
 
 @dataclass
 class GradingCounts:
-    """Counts of the answers judged so far, by how they were decided: the first five add up to their number."""
+    """Counts of the answers judged so far, by how they were decided: all but the last add up to their number."""
 
     exact: int = 0
     """Number decided by text: the same, another integer, or too long to be an answer."""
@@ -39,8 +38,6 @@ class GradingCounts:
     """Number left undecided: the child failed twice on them, or cannot read the gold answer."""
     respawned: int = 0
     """Number of children that ended during work and were, or will be, replaced."""
-    seconds: float = 0.0
-    """Time spent judging, in seconds."""
 
 
 class GraderPool:
@@ -96,12 +93,10 @@ class GraderPool:
             GraderError: children cannot start, or failed on more than 5 % of the last 200 answers they got; or a gold
                 answer is too long to be read.
         """
-        started = time.perf_counter()
         verdicts = [self._decided(pair) for pair in pairs]
         undecided = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None]
         answered = self._ask(dict.fromkeys(undecided))
         self.counts.cached += len(undecided) - len(answered)
-        self.counts.seconds += time.perf_counter() - started
         return [verdict or answered[pair] for pair, verdict in zip(pairs, verdicts, strict=True)]
 
     def _decided(self, pair: Pair) -> Verdict | None:

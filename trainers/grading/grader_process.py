@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     """The judgement of one answer."""
 
     equal: bool | None
-    """True if the answer equals the gold answer; None if the grader failed, so that nobody knows."""
+    """True if the answer equals the gold answer; None if the grader failed."""
     timed_out: bool = False
     """True if the answer is called unequal because it could not be judged within the limits."""
     failure: str = ""
@@ -140,13 +140,16 @@ class GraderProcess:
                 if len(self._received) > _LONGEST_REPLY_BYTES:
                     raise _BrokenError("sent more than any reply")
             line, _, self._received = self._received.partition(b"\n")
-            reply = _parsed(line)
+            reply: Any = None
+            with suppress(ValueError):
+                reply = json.loads(line)
             if reply == {"ready": True} and self._processor_s is None:
                 self._processor_s = self._used_s()
-            elif reply.get("id") == self._number and isinstance(reply.get("equal"), bool) != ("error" in reply):
+                continue
+            ours = isinstance(reply, dict) and reply.get("id") == self._number
+            if ours and isinstance(reply.get("equal"), bool) != ("error" in reply):
                 return reply
-            else:
-                raise _BrokenError(f"sent {line[:100]!r}, which answers no question")
+            raise _BrokenError(f"sent {line[:100]!r}, which answers no question")
 
     def _is_over_limit(self, waited_s: float) -> bool:
         if self._processor_s is None or waited_s < _LOOK_AFTER_S:
@@ -179,11 +182,3 @@ class GraderProcess:
 
 class _BrokenError(Exception):
     """The child ended, or sent something that is not a reply."""
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    with suppress(ValueError):
-        reply = json.loads(line)
-        if isinstance(reply, dict):
-            return cast("dict[str, Any]", reply)
-    return {}

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 EVENTS_FILE: Final = "events.jsonl"
@@ -21,7 +20,9 @@ class EventWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_line(path)
+        content = path.read_bytes() if path.exists() else b""
+        if (whole := content.rfind(b"\n") + 1) < len(content):
+            os.truncate(path, whole)
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, kind: str, **fields: Any) -> None:
@@ -36,9 +37,7 @@ class EventWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             with self._file:
                 self.sync()
@@ -76,14 +75,6 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     """Read all whole events of a file, oldest first; a last line still being written is left out."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.endswith("\n")]
-
-
-def _drop_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    if (whole := content.rfind(b"\n") + 1) < len(content):
-        os.truncate(path, whole)
 
 
 def _finite(value: Any) -> Any:

@@ -35,17 +35,12 @@ def main(command: list[str]) -> int:
         code = keeper.keep(lower, _LIFELINE)
     else:
         os.close(writing)
-        code = _keep_below(command, reading)
+        os.setsid()  # so that what kills the upper one's process group leaves this lower one
+        keeper = Keeper()
+        program = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # no threads yet
+        program.returncode = 0  # Popen waits for nothing: the keeper does
+        code = keeper.keep(program.pid, reading)
     return ORPHANED_EXIT_CODE if code is None else code
-
-
-def _keep_below(command: list[str], lifeline: int) -> int | None:
-    """Be the lower process."""
-    os.setsid()  # so that what kills the upper one's process group leaves this one
-    keeper = Keeper()
-    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)  # there are no threads
-    program.returncode = 0  # Popen waits for nothing: the keeper does
-    return keeper.keep(program.pid, lifeline)
 
 
 class Keeper:
@@ -68,7 +63,7 @@ class Keeper:
         return False
 
     def keep(self, child: int, lifeline: int) -> int | None:
-        """Wait for the child's end or the lifeline's, passing SIGTERM and SIGINT on, and kill what is left below.
+        """Wait until the child or the lifeline ends, pass SIGTERM and SIGINT on, then kill every process left below.
 
         Args:
             child: pid of a child that nobody else waits for.

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from trainers.process.environment import EXIT_CODES, RENDEZVOUS
 from trainers.process.signals import STOP_SIGNALS, signal_pipe
@@ -66,33 +66,26 @@ def reserved_port() -> Generator[int]:
         yield reserved.getsockname()[1]
 
 
-class MeetingPlace(NamedTuple):
-    """Rendezvous address of one run's processes."""
-
-    file: Path
-    """File that all of them write, in a folder that nobody else may enter; the first one makes it."""
-    port: int
-    """Free port for libraries that want one named. Torch would listen on it, at all addresses, without the file."""
-
-
 @contextmanager
-def meeting_place() -> Generator[MeetingPlace]:
-    """Make a place where processes find each other, for as long as they run."""
+def meeting_place() -> Generator[dict[str, str]]:
+    """Make a place where processes find each other, for as long as they run; yield the variables that name it.
+
+    It is a file that all of them write, in a folder that nobody else may enter; the first one makes it. The port is
+    for libraries that want one named. Torch would listen on it, at all addresses, without the file.
+    """
     with reserved_port() as port, tempfile.TemporaryDirectory() as folder:
-        yield MeetingPlace(Path(folder) / "rendezvous", port)
+        yield {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), RENDEZVOUS: str(Path(folder) / "rendezvous")}
 
 
-def process_environment(rank: int, processes: int, place: MeetingPlace) -> dict[str, str]:
+def process_environment(rank: int, processes: int, place: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which processes find each other, as torchrun names them; `rank` is also its GPU."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(place.port),
         "GLOO_SOCKET_IFNAME": "lo",  # needs no name of this host, and is not reached from outside
-        RENDEZVOUS: str(place.file),
+        **place,
     }
 
 

@@ -32,24 +32,24 @@ def follow_parent(pipe: int) -> None:
     os.fstat(pipe)
     if sys.platform == "linux":
         die_with_parent()
-    threading.Thread(target=_exit_at_end_of, args=(pipe,), name="lifeline", daemon=True).start()
 
+    def end_with_pipe() -> None:
+        while os.read(pipe, 1):
+            pass
+        os._exit(ORPHANED_EXIT_CODE)
 
-def _exit_at_end_of(pipe: int) -> None:
-    while os.read(pipe, 1):
-        pass
-    os._exit(ORPHANED_EXIT_CODE)
+    threading.Thread(target=end_with_pipe, name="lifeline", daemon=True).start()
 
 
 class StopSignal:
-    """Turns SIGTERM and SIGINT into a flag that training reads between updates; a second SIGINT ends it at once."""
+    """Turns SIGTERM and SIGINT into a flag that training reads between updates; a second SIGINT ends it at once.
+
+    It takes over both signals of this process. Make it in the main thread.
+    """
 
     def __init__(self) -> None:
         self.requested = False
         self._interrupts = 0
-
-    def install(self) -> None:
-        """Take over both signals of this process. Call it from the main thread."""
         hear_stop_signals(self._hear)
 
     def _hear(self, number: int) -> None:

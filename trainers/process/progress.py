@@ -13,7 +13,7 @@ _EVENT_INTERVAL_S: Final = 1.0
 _EVENT_INTERVAL_SHARE: Final = 0.02
 """Share of the time since the beginning that lies between two events: work of an hour has some 250."""
 _SIGN_OF_LIFE_S: Final = 30.0
-"""Seconds after which work that waits announces the same again: whoever watches it sees that it has not hung."""
+"""After this many seconds without progress, waiting work announces the same count again, as a sign of life."""
 _TERMINAL_INTERVAL_S: Final = 0.2
 _LOG_INTERVAL_S: Final = 10.0
 

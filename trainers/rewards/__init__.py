@@ -3,8 +3,7 @@
 A package adds a reward with an entry point of the group `sweeps.rewards`; docs/tasks.md has a complete one.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,27 +19,31 @@ from trainers.tasks.base import Reward
 
 
 def make_reward(
-    name: str, settings: Mapping[str, Any] | None = None, correct_from: float | None = None
+    name: str,
+    settings: Mapping[str, Any] | None = None,
+    correct_from: float | None = None,
+    setting: str = REWARDS.setting,
 ) -> CheckedReward:
     """Make the reward of this name; whoever calls this closes it.
 
     Args:
         settings: what differs from the defaults of the reward's own settings.
         correct_from: reward from which a completion counts as correct; None: as the reward says.
+        setting: the setting that names the reward; errors begin with it.
     Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be made like this.
     """
-    entry = REWARDS.entry(name)
+    entry = REWARDS._replace(setting=setting).entry(name)
     try:
         own = reward_settings(name, settings or {})
         return CheckedReward(name, entry.load()() if own is None else entry.load()(own), correct_from)
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ConfigError(*(f"task.reward: the settings of {name}: {fault}" for fault in faults)) from error
+        raise ConfigError(*(f"{setting}: the settings of {name}: {fault}" for fault in faults)) from error
     except ConfigError as error:
-        raise ConfigError(*(f"task.reward: {problem}" for problem in error.problems)) from error
+        raise ConfigError(*(f"{setting}: {problem}" for problem in error.problems)) from error
     except (Exception, SystemExit) as error:  # whatever code of a package does
         raise ConfigError(
-            f"task.reward: {name!r} of {package(entry)} ({entry.value}) cannot be made: {type(error).__name__}: "
+            f"{setting}: {name!r} of {package(entry)} ({entry.value}) cannot be made: {type(error).__name__}: "
             f"{error}; it must be importable, and callable without arguments, or with the settings of its class"
         ) from error
 
@@ -52,8 +55,10 @@ def make_rewards(config: WordProblemsTask) -> CheckedReward | WeightedRewards:
     """
     faults, made = Faults(), dict[str, CheckedReward]()
     for place, reward in enumerate(config.rewards):
-        with faults.noted(), _told_of(f"task.further_rewards.{reward.name}" if place else REWARDS.setting):
-            made[reward.name] = make_reward(reward.name, reward.settings, None if place else config.correct_from)
+        setting = f"task.further_rewards.{reward.name}" if place else REWARDS.setting
+        correct_from = None if place else config.correct_from
+        with faults.noted():
+            made[reward.name] = make_reward(reward.name, reward.settings, correct_from, setting)
     if faults:
         for reward in made.values():
             reward.close()
@@ -61,16 +66,6 @@ def make_rewards(config: WordProblemsTask) -> CheckedReward | WeightedRewards:
     if not reward_parts(config):
         return made[config.judging.name]
     return WeightedRewards(made, {reward.name: reward.weight for reward in config.rewards})
-
-
-@contextmanager
-def _told_of(setting: str) -> Generator[None]:
-    """Let errors of a reward begin with the setting that names it."""
-    try:
-        yield
-    except ConfigError as error:
-        rests = (problem.removeprefix(f"{REWARDS.setting}: ") for problem in error.problems)
-        raise ConfigError(*(f"{setting}: {rest}" for rest in rests)) from error
 
 
 __all__ = ["REWARDS", "CheckedReward", "Reward", "RewardSettings", "make_reward", "make_rewards"]

@@ -13,12 +13,17 @@ class CheckedReward:
 
     Args:
         correct_from: reward from which a completion counts as correct; None: as the reward says.
+    Raises: TypeError, if the reward names its columns in another form than a list.
     """
 
     def __init__(self, name: str, reward: Reward, correct_from: float | None = None) -> None:
         self._name, self._reward, self.close = name, reward, reward.close
         self._correct_from = correct_from
-        self.columns = dict.fromkeys(_columns(reward), name)
+        own: Any = reward
+        columns = own.columns if hasattr(type(own), "columns") or "columns" in vars(own) else ()
+        if not isinstance(columns, list | tuple) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"its columns are {columns!r:.60}, not a list of names")
+        self.columns: dict[str, str] = dict.fromkeys(columns, name)
         """Columns of the dataset that it reads beside problem and answer, each with the reward's name."""
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -35,22 +40,13 @@ class CheckedReward:
         fault = _fault(judgements, len(completions))
         if fault:
             raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
-        return [self._counted(_finite(judgement)) for judgement in judgements]
+        return [self._counted(judgement) for judgement in judgements]
 
     def _counted(self, judgement: Judgement) -> Judgement:
-        if self._correct_from is None or judgement.reward is None:
-            return judgement
-        return judgement._replace(correct=judgement.reward >= self._correct_from)
-
-
-def _columns(reward: Any) -> tuple[str, ...]:
-    """Return the columns that a reward names. Raises: TypeError, if it names them in another form than a list."""
-    if not hasattr(type(reward), "columns") and "columns" not in vars(reward):
-        return ()
-    columns = reward.columns
-    if not isinstance(columns, list | tuple) or not all(isinstance(column, str) for column in columns):
-        raise TypeError(f"its columns are {columns!r:.60}, not a list of names")
-    return tuple(columns)
+        if judgement.reward is None or not isfinite(judgement.reward):
+            return judgement._replace(reward=None, correct=False)
+        reward, least = float(judgement.reward), self._correct_from
+        return judgement._replace(reward=reward, correct=bool(judgement.correct) if least is None else reward >= least)
 
 
 def _fault(judgements: object, expected: int) -> str | None:
@@ -79,9 +75,3 @@ def _is_truth(value: Any) -> bool:
         return value is None or value in (0, 1)
     except (RuntimeError, ValueError):  # an array of several
         return False
-
-
-def _finite(judgement: Judgement) -> Judgement:
-    if judgement.reward is None or not isfinite(judgement.reward):
-        return judgement._replace(reward=None, correct=False)
-    return judgement._replace(reward=float(judgement.reward), correct=bool(judgement.correct))

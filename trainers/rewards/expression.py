@@ -1,33 +1,36 @@
 """Reward "expression": the whole completion is a sum or difference with the value of the answer, such as `60-15`."""
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from trainers.errors import GraderError
-from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 
 _EXPRESSION: Final = re.compile(r"[0-9]{1,3}(?:[+-][0-9]{1,3}){1,3}")
 _TERM: Final = re.compile(r"[+-]?[0-9]+")
 _LEADING_ZEROS: Final = re.compile(r"\b0+(?=[0-9])")
 
 
-class ExpressionReward:
+class ExpressionReward(OneByOne):
     """1 if the whole completion is an expression of two to four terms with the right value, else 0.
 
     An answer is the expression itself without leading zeros, not its value: the right ones differ, and how many
     different ones a policy still finds is what training may cost. `3+4` and `4+3` are two answers.
     """
 
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge each completion of the problem beside it.
-
-        Raises: GraderError, if a problem's right answer is not a whole number.
-        """
-        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
-
-    def close(self) -> None:
-        """Do nothing: no process is kept running."""
+    def judgement(self, problem: Problem, completion: Completion) -> Judgement:
+        """Judge one completion. Raises: GraderError, if the problem's right answer is not a whole number."""
+        try:
+            right = int(problem.answer)
+        except ValueError:
+            raise GraderError(
+                f"the reward expression cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is "
+                "not a whole number; choose another reward"
+            ) from None
+        value = None if completion.truncated else value_of(completion.text)
+        if value is None:
+            return Judgement(reward=0.0, correct=False)
+        return Judgement(float(value == right), value == right, answer=_LEADING_ZEROS.sub("", completion.text))
 
 
 def value_of(expression: str) -> int | None:
@@ -35,17 +38,3 @@ def value_of(expression: str) -> int | None:
     if not _EXPRESSION.fullmatch(expression):
         return None
     return sum(int(term) for term in _TERM.findall(expression))
-
-
-def _judged(problem: Problem, completion: Completion) -> Judgement:
-    try:
-        right = int(problem.answer)
-    except ValueError:
-        raise GraderError(
-            f"the reward expression cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is not a "
-            "whole number; choose another reward"
-        ) from None
-    value = None if completion.truncated else value_of(completion.text)
-    if value is None:
-        return Judgement(reward=0.0, correct=False)
-    return Judgement(float(value == right), value == right, answer=_LEADING_ZEROS.sub("", completion.text))

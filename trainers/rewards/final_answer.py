@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-from trainers.tasks.base import Completion
-
 LONG: Final = 60
 """Characters: more than a final answer has."""
 _BRACES: Final = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
@@ -29,9 +27,3 @@ def last_boxed(text: str) -> str | None:
 def looks_worked(answer: str) -> bool:
     r"""Tell whether a problem's answer has the marks of a worked solution: several lines, "####" or a box."""
     return "\n" in answer or "####" in answer or r"\boxed" in answer
-
-
-def last_line(completion: Completion) -> str | None:
-    """Return the last line with text in it, or None where the completion was cut, and its last line with it."""
-    lines = [] if completion.truncated else completion.text.strip().splitlines()
-    return lines[-1] if lines else None

@@ -1,4 +1,4 @@
-r"""Reward "math": 1 if what the last `\boxed{}` holds equals the problem's answer, as math-verify sees it, else 0.
+r"""Reward "math": 1 if the content of the last `\boxed{}` equals the problem's answer to math-verify, else 0.
 
 The published recipes of CE-GPPO reward +1 and -1. Advantages divided by the group's standard deviation are the same
 for both; without that division ours are half as large.
@@ -40,18 +40,16 @@ class MathReward:
         Raises: GraderError.
         """
         answers = [(last_boxed(completion.text) or "").strip() for completion in completions]
-        golds = [problem.answer for problem in problems]
-        pairs = [(gold, answer) for gold, answer in zip(golds, answers, strict=True) if answer]
-        judged = iter(zip(pairs, self.graders.grade(pairs), strict=True))
-        return [_judgement(*next(judged)) if answer else _NO_ANSWER for answer in answers]
+        pairs = [(problem.answer, answer) for problem, answer in zip(problems, answers, strict=True)]
+        verdicts = iter(self.graders.grade([pair for pair in pairs if pair[1]]))
+        return [_judgement(*pair, next(verdicts)) if pair[1] else _NO_ANSWER for pair in pairs]
 
     def close(self) -> None:
         """End the child processes."""
         self.graders.close()
 
 
-def _judgement(pair: tuple[str, str], verdict: Verdict) -> Judgement:
-    gold, answer = pair
+def _judgement(gold: str, answer: str, verdict: Verdict) -> Judgement:
     if verdict.equal is None:
         return Judgement(reward=None, correct=False, answer=normal(answer))
     return Judgement(

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainers.errors import GraderError
 from trainers.rewards.final_answer import LONG, last_boxed, looks_worked
-from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 from trainers.tasks.unicode_forms import says_by_form
 
 # 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
@@ -21,22 +21,25 @@ _MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
 _LONGEST: Final = 100  # characters
 
 
-class NumberReward:
+class NumberReward(OneByOne):
     r"""1 for the right value, exactly, else 0.
 
     For plain numbers: a box with several numbers, a root, a power or another LaTeX command has no value here. Nor has
     one with such a character of Unicode: √16, 3², 1½, ±4, 2π.
     """
 
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge each completion of the problem beside it.
-
-        Raises: GraderError, if a problem's right answer is not a number.
-        """
-        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
-
-    def close(self) -> None:
-        """Do nothing: no process is kept running."""
+    def judgement(self, problem: Problem, completion: Completion) -> Judgement:
+        """Judge one completion. Raises: GraderError, if the problem's right answer is not a number."""
+        right = value_of(problem.answer)
+        if right is None:
+            raise GraderError(f"{no_number(problem.prompt, problem.answer)}; {remedy([problem.answer])}")
+        boxed = last_boxed(completion.text)
+        if boxed is not None:
+            value = value_of(boxed)
+        else:
+            numbers = [] if completion.truncated else _NUMBER.findall(completion.text.translate(_MINUS))
+            value = _value(numbers[-1]) if numbers else None
+        return Judgement(float(value == right), value == right, None if value is None else str(value))
 
 
 def value_of(text: str) -> Fraction | None:
@@ -55,31 +58,15 @@ def _is_mathematical(character: str) -> bool:
 
 
 def no_number(problem: str, answer: str) -> str:
-    """Say what is wrong with a problem whose answer is not one number."""
+    """Describe a problem whose answer is not one number."""
     return f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number"
 
 
 def remedy(answers: Sequence[str]) -> str:
-    """Say what helps where answers are not one number each."""
+    """Name the remedy for answers that are not one number each."""
     worked = any(looks_worked(answer) or len(answer) > LONG for answer in answers)
     first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
     return f"{first}set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
-
-
-def _judged(problem: Problem, completion: Completion) -> Judgement:
-    right = value_of(problem.answer)
-    if right is None:
-        raise GraderError(f"{no_number(problem.prompt, problem.answer)}; {remedy([problem.answer])}")
-    value = _answered(completion)
-    return Judgement(float(value == right), value == right, None if value is None else str(value))
-
-
-def _answered(completion: Completion) -> Fraction | None:
-    boxed = last_boxed(completion.text)
-    if boxed is not None:
-        return value_of(boxed)
-    numbers = [] if completion.truncated else _NUMBER.findall(completion.text.translate(_MINUS))
-    return _value(numbers[-1]) if numbers else None
 
 
 def _value(number: str) -> Fraction | None:

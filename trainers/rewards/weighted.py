@@ -1,4 +1,4 @@
-"""Several rewards as one: their weighted sum, of which the first says what is correct."""
+"""Several rewards as one: their weighted sum; the first decides which completions are correct."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ class WeightedRewards:
         """Columns of the dataset that one of them reads beside problem and answer, each with the last that does."""
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge by every reward; `parts` has what each of them said, before weights."""
+        """Judge by every reward; `parts` has the value of each before weights."""
         judged = [reward.judge(problems, completions) for reward in self._rewards.values()]
         return [self._together(judgements) for judgements in zip(*judged, strict=True)]
 
     def close(self) -> None:
-        """End what the rewards keep running."""
+        """End the processes that the rewards keep running."""
         for reward in self._rewards.values():
             reward.close()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """A prompt and what is needed to judge answers to it."""
+    """A prompt, with the answer and columns by which completions of it are judged."""
 
     prompt: str
     answer: str
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
     @property
     def content(self) -> tuple[str, ...]:
-        """All that a digest of problems is made of."""
+        """The texts that go into a digest of problems."""
         return self if self.columns_json else self[:2]
 
 
@@ -66,7 +66,22 @@ class Reward(Protocol):
         ...
 
     def close(self) -> None:
-        """End what the judge keeps running."""
+        """End the processes that the judge keeps running."""
+
+
+class OneByOne:
+    """Base of judges that take each completion by itself and keep no process running."""
+
+    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+        """Judge each completion of the problem beside it."""
+        return [self.judgement(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+
+    def judgement(self, problem: Problem, completion: Completion) -> Judgement:
+        """Judge one completion."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Do nothing: no process is kept running."""
 
 
 class Task(Reward, Protocol):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from trainers.catalog.entries import BenchmarkEntry, entry_folder, read_entry, shipped_file
 from trainers.errors import ConfigError
+from trainers.tasks.base import Problem
 from trainers.tasks.data_record import Source
-from trainers.tasks.dataset_rows import DatasetRows, ProblemRow
+from trainers.tasks.dataset_rows import DatasetRows
 from trainers.tasks.same_text import same_text
 
 
@@ -18,11 +19,11 @@ def benchmark_texts(names: Iterable[str], cache: Path) -> set[str]:
     Raises: ConfigError, if a benchmark is not in the catalog, or its file is damaged.
     """
     read = (benchmark_rows(name, cache, "task.apart_from") for name in names)
-    return {same_text(row.problem) for rows in read for row in rows.problems}
+    return {same_text(problem.prompt) for rows in read for problem in rows.problems}
 
 
 def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] = ()) -> DatasetRows:
-    """Read a benchmark of the catalog as a dataset of which every row is a problem.
+    """Read a benchmark of the catalog as a dataset in which every row is a problem.
 
     Args:
         place: the setting that names the benchmark; errors begin with it.
@@ -41,10 +42,10 @@ def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] 
             path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
         content = path.read_bytes()
         read = [json.loads(line) for line in content.splitlines() if line.strip()]
-        rows = [ProblemRow(str(row["problem"]), str(row["answer"])) for row in read]
+        problems = [Problem(str(row["problem"]), str(row["answer"])) for row in read]
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{place} {name}: {path} is damaged ({error}); add the benchmark anew") from error
-    source = Source(ref=name, split="benchmark", rows=len(rows), sha256=hashlib.sha256(content).hexdigest())
-    return DatasetRows(rows, [], source)
+    source = Source(ref=name, split="benchmark", rows=len(problems), sha256=hashlib.sha256(content).hexdigest())
+    return DatasetRows(problems, [], source)

@@ -5,13 +5,13 @@ The hard sibling of "expressions": few answers are right, and most wrong ones lo
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import CountdownTask
 from trainers.errors import ConfigError
 from trainers.tasks.arithmetic import Expression, combined, number, parsed
-from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 from trainers.tasks.tokenizers import character_tokenizer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _PATIENCE: Final = 20_000
 """Number of draws in a row without a new problem after which no more are assumed to exist."""
 
 
-class Countdown:
+class Countdown(OneByOne):
     """The task, over problems drawn from its configuration's seed; each can be solved, and none comes twice.
 
     Every `validation_every`-th problem is for validation; neither rewards nor the warm start train on it.
@@ -37,12 +37,16 @@ class Countdown:
         self.training = [problem for problem in problems if _puzzle(problem) not in self._held_out]
         self.validation = held_out
 
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
+    def judgement(self, problem: Problem, completion: Completion) -> Judgement:
         """Reward 1 if the whole completion uses each number of the prompt once and has the target's value, else 0.
 
         An answer is the expression itself without the parentheses that it does not need, whatever its value.
         """
-        return [_judged(problem, completion) for problem, completion in zip(problems, completions, strict=True)]
+        expression = None if completion.truncated else parsed(completion.text)
+        if expression is None:
+            return Judgement(reward=0.0, correct=False)
+        correct = (tuple(sorted(expression.numbers)), expression.value) == _puzzle(problem)
+        return Judgement(float(correct), correct, answer=expression.text)
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """Make a tokenizer with one token a character of prompts and expressions."""
@@ -61,32 +65,15 @@ class Countdown:
         """The whole configuration, which decides which problems are drawn and which are kept for validation."""
         return {"task": "countdown", **self._config.model_dump()}
 
-    def close(self) -> None:
-        """Do nothing: no process is kept running."""
 
-
-class _Puzzle(NamedTuple):
-    """A problem's numbers and target; equal for the same numbers in another order."""
-
-    numbers: tuple[int, ...]
-    target: int
-
-
-def _puzzle(problem: Problem) -> _Puzzle:
+def _puzzle(problem: Problem) -> tuple[tuple[int, ...], int]:
+    """Return a problem's numbers and target; equal for the same numbers in another order."""
     numbers, target = problem.prompt.removesuffix("=").split(">")
-    return _Puzzle(tuple(sorted(map(int, numbers.split(",")))), int(target))
-
-
-def _judged(problem: Problem, completion: Completion) -> Judgement:
-    expression = None if completion.truncated else parsed(completion.text)
-    if expression is None:
-        return Judgement(reward=0.0, correct=False)
-    correct = (tuple(sorted(expression.numbers)), expression.value) == _puzzle(problem)
-    return Judgement(float(correct), correct, answer=expression.text)
+    return tuple(sorted(map(int, numbers.split(",")))), int(target)
 
 
 def _different_problems(config: CountdownTask) -> list[Problem]:
-    different: dict[_Puzzle, Problem] = {}
+    different: dict[tuple[tuple[int, ...], int], Problem] = {}
     fruitless = 0
     for problem in _drawn(config, random.Random(config.problem_seed)):
         if problem and (puzzle := _puzzle(problem)) not in different:

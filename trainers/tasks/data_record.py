@@ -37,7 +37,7 @@ class Problems(Frozen):
 
     @classmethod
     def of(cls, problems: Iterable[tuple[str, ...]]) -> Self:
-        """Count and digest what problems are made of: `Problem.content` of each."""
+        """Count and digest problems, given as the `Problem.content` of each."""
         digest, count = hashlib.sha256(), 0
         for problem in problems:
             digest.update(json.dumps(problem).encode() + b"\n")
@@ -95,7 +95,7 @@ class Prompt(Frozen):
 
 
 class AnswersTried(Frozen):
-    """True if the reward takes problems' own answers, in a box, for right."""
+    """The reward's judgements of problems' own answers, each in a box."""
 
     reward: str = Field(description="Name of the reward that says what is right.")
     tried: int

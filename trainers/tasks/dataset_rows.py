@@ -13,6 +13,7 @@ from trainers.config import DataConfig
 from trainers.config.data_config import Allowed, Filter, Range
 from trainers.errors import ConfigError
 from trainers.rewards.final_answer import last_boxed
+from trainers.tasks.base import Problem
 from trainers.tasks.data_record import Reason, Source
 
 _SHOWN_FAULTS: Final = 20
@@ -21,27 +22,11 @@ _MISSING: Final = object()
 _NO_COLUMNS: Final[Mapping[str, str]] = {}
 
 
-class _NoValueError(ValueError):
-    """A row lacks a column that a reward reads."""
-
-    def __init__(self, column: str, reward: str) -> None:
-        super().__init__(f"it has no {column!r}, which the reward {reward} reads")
-        self.column = column
-
-
-class ProblemRow(NamedTuple):
-    """A problem and its final answer, both without white space around them, and what else rewards read."""
-
-    problem: str
-    answer: str
-    columns_json: str = ""
-    """JSON object of other columns that rewards read; empty where they read none."""
-
-
 class DatasetRows(NamedTuple):
     """The rows of a file: those that are problems, and the others."""
 
-    problems: list[ProblemRow]
+    problems: list[Problem]
+    """Texts without anything that a task writes around them, and final answers; no white space around either."""
     left_out: list[tuple[Reason, str]]
     """Reason and line, as in the file, of each row that was left out."""
     source: Source
@@ -62,7 +47,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
-    problems, left_out, faults = list[ProblemRow](), list[tuple[Reason, str]](), list[tuple[int, ValueError]]()
+    problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), list[tuple[int, str]]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
     rows = 0
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -74,25 +59,22 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
             columns |= dict.fromkeys(row)
             problem = _read(row, data, reward_columns, seen)
         except ValueError as error:
-            faults.append((number, error))
+            faults.append((number, str(error)))
             continue
-        if isinstance(problem, ProblemRow):
+        if isinstance(problem, Problem):
             problems.append(problem)
         else:
             left_out.append((problem, line.decode().strip()))
     if not rows:
         raise ConfigError(f"task.data: {path} has no rows")
     absent = {column: reward for column, reward in reward_columns.items() if not _has(columns, column)}
-    of_rows = [
-        f"{path}, line {number}: {error}"
-        for number, error in faults
-        if not isinstance(error, _NoValueError) or error.column not in absent  # else told once, of all rows
-    ]
-    if complaints := [
-        *_absent(data, columns, absent),
-        *_shortened(path, of_rows),
-        *_unmatched(data.filter, seen, columns),
-    ]:
+    of_all_rows = [_lacking(column, reward) for column, reward in absent.items()]  # is said once
+    of_rows = [f"{path}, line {number}: {fault}" for number, fault in faults if fault not in of_all_rows]
+    complaints = [*_absent(data, columns, absent), *of_rows[:_SHOWN_FAULTS]]
+    if (more := len(of_rows) - _SHOWN_FAULTS) > 0:
+        complaints.append(f"{path}: {more} more such lines")
+    complaints += _unmatched(data.filter, seen, columns)
+    if complaints:
         raise ConfigError(*complaints)
     digest = hashlib.sha256(content).hexdigest()
     return DatasetRows(problems, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
@@ -106,19 +88,14 @@ def dataset_file(ref: str, split: str, cache: Path) -> Path:
     folder, shipped = entry_folder(cache, DatasetEntry, ref), shipped_file(DatasetEntry, ref)
     if shipped is not None and folder.exists():
         raise ConfigError(f"task.data: {ref} comes with the package, and {folder} is another; rename that folder")
-    splits = {"train": shipped} if shipped else _splits(ref, folder, cache)
+    try:
+        splits = ["train"] if shipped else list(read_entry(cache, DatasetEntry, ref).splits)
+    except ConfigError as error:
+        names = ", ".join(entry.name for entry in shipped_entries(DatasetEntry))
+        raise ConfigError(f"task.data: {error}, or take one that comes with the package: {names}") from error
     if split not in splits:
         raise ConfigError(f"task.data: {ref} has no split {split}; it has {', '.join(splits)}")
-    return splits[split]
-
-
-def _splits(ref: str, folder: Path, cache: Path) -> dict[str, Path]:
-    try:
-        entry = read_entry(cache, DatasetEntry, ref)
-    except ConfigError as error:
-        shipped = ", ".join(entry.name for entry in shipped_entries(DatasetEntry))
-        raise ConfigError(f"task.data: {error}, or take one that comes with the package: {shipped}") from error
-    return {split: folder / f"{split}.jsonl" for split in entry.splits}
+    return shipped or folder / f"{split}.jsonl"
 
 
 def _object(line: bytes) -> Mapping[str, Any]:
@@ -135,7 +112,7 @@ def _object(line: bytes) -> Mapping[str, Any]:
 
 def _read(
     row: Mapping[str, Any], data: DataConfig, reward_columns: Mapping[str, str], seen: Mapping[str, Counter[str]]
-) -> ProblemRow | Reason:
+) -> Problem | Reason:
     """Return the row's problem and answer, or why it has none; count the values of filtered columns in `seen`."""
     passes = True
     for column, allowed in data.filter.items():
@@ -153,8 +130,12 @@ def _read(
     values = {column: _at(row, column) for column in reward_columns}
     for column, value in values.items():
         if value is _MISSING:
-            raise _NoValueError(column, reward_columns[column])
-    return ProblemRow(problem, answer, json.dumps(values, sort_keys=True) if values else "")
+            raise ValueError(_lacking(column, reward_columns[column]))
+    return Problem(problem, answer, json.dumps(values, sort_keys=True) if values else "")
+
+
+def _lacking(column: str, reward: str) -> str:
+    return f"it has no {column!r}, which the reward {reward} reads"
 
 
 def _allowed(value: Any, allowed: Allowed) -> bool:
@@ -211,11 +192,7 @@ def _shown(value: Any) -> str:
 
 
 def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
-    """Tell which columns that the task names no row has.
-
-    Args:
-        for_rewards: columns that no row has, each with the reward that reads it.
-    """
+    """Name the task's columns that no row has, then those of `for_rewards`, each with the reward that reads it."""
     named = {"prompt": data.prompt, "answer": data.answer} | {f"filter.{column}": column for column in data.filter}
     for setting, column in named.items():
         if not _has(columns, column):
@@ -230,11 +207,6 @@ def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[
 def _has(columns: Mapping[str, None], column: str) -> bool:
     """True if a row has the column, or what a path leads into; unknown if no row could be read."""
     return not columns or column in columns or column.partition(".")[0] in columns
-
-
-def _shortened(path: Path, faults: Sequence[str]) -> list[str]:
-    more = len(faults) - _SHOWN_FAULTS
-    return [*faults[:_SHOWN_FAULTS], *([f"{path}: {more} more such lines"] if more > 0 else [])]
 
 
 def _unmatched(filters: Filter, seen: Mapping[str, Counter[str]], columns: Mapping[str, None]) -> Iterator[str]:

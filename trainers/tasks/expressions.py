@@ -4,14 +4,13 @@ Many answers are right, so a policy has entropy to lose. Imports no torch.
 """
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import ExpressionsTask
 from trainers.errors import ConfigError
 from trainers.rewards.expression import ExpressionReward
-from trainers.tasks.base import Completion, Judgement, Problem
+from trainers.tasks.base import Problem
 from trainers.tasks.benchmark_texts import benchmark_texts
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import character_tokenizer
@@ -23,8 +22,8 @@ _CHARACTERS: Final = "0123456789+-="
 _LARGEST_SUBTRAHEND: Final = 99
 
 
-class Expressions:
-    """The task, over the numbers that its configuration names.
+class Expressions(ExpressionReward):
+    """The task, over the numbers that its configuration names, judged by the reward `expression`.
 
     Every `validation_every`-th number is a validation problem and is not trained on with rewards; the supervised warm
     start sees all numbers but those of `apart_from`, which are in no part of the task.
@@ -47,11 +46,6 @@ class Expressions:
                     f"task.apart_from {', '.join(config.apart_from)}: no number of {config.smallest}..{config.largest} "
                     f"is left for {part}; widen task.smallest and task.largest"
                 )
-        self._reward = ExpressionReward()
-
-    def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
-        """Judge each completion of the problem beside it, by the reward `expression`."""
-        return self._reward.judge(problems, completions)
 
     def tokenizer(self) -> "PreTrainedTokenizerFast":
         """Make a tokenizer with one token a character of prompts and expressions."""
@@ -77,9 +71,6 @@ class Expressions:
         """The range of numbers that the task is about, and those of it that it keeps apart, if there are any."""
         apart = {"apart_from": self._apart} if self._apart else {}
         return {"task": "expressions", "smallest": self._range[0], "largest": self._range[-1], **apart}
-
-    def close(self) -> None:
-        """Do nothing: no process is kept running."""
 
 
 def expression_problem(number: int) -> Problem:

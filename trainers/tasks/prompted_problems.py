@@ -34,7 +34,18 @@ class PromptedProblems:
         self.lengths = dict[str, list[int]]()
         self.training = self._asked("training", task.training)
         self.validation = self._asked("validation", task.validation)
-        self.record = self._record()
+        repeated, contradicting = _repetitions(task)
+        lengths = [*self.lengths["training"], *self.lengths["validation"]]
+        self.record = DataRecord(
+            sources=tuple(task.sources),
+            training=_digested(self.training),
+            validation=_digested(self.validation),
+            left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
+            repeated=repeated,
+            contradicting=contradicting,
+            prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
+            rewards=task.reward_records,
+        )
 
     def warning(self) -> dict[str, Any] | None:
         """Return the warning about problems whose prompts are too long, if there are any."""
@@ -54,12 +65,14 @@ class PromptedProblems:
         return {**self._task.recipe, "asked": digests, "reward": code}
 
     def _asked(self, part: str, problems: Sequence[Problem]) -> list[Problem]:
-        config = self._task.config
-        readable = self._readable(problems)
+        config, data = self._task.config, self._task.config.data
+        readable, chat = self._readable(problems), is_chat(config)
         if not readable:
             raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
-        limit, chat = config.max_prompt_tokens, is_chat(config)
-        sized = by_length(self._tokenizer, self._written(readable), limit, part, chat=chat)
+        if chat:
+            prompts = (chat_prompt(self._tokenizer, p.prompt, data.system, data.template_options) for p in readable)
+            readable = [problem._replace(prompt=text) for problem, text in zip(readable, prompts, strict=True)]
+        sized = by_length(self._tokenizer, readable, config.max_prompt_tokens, part, chat=chat)
         if not chat:
             first = token_ids(self._tokenizer, [sized.short[0].prompt], chat=False)[0]
             if misplaced := misplaced_tokens(self._tokenizer, first):
@@ -88,38 +101,12 @@ class PromptedProblems:
         if prompts := [problem.prompt for problem in problems]:
             self._left_out.setdefault(reason, []).extend(prompts)
 
-    def _written(self, problems: list[Problem]) -> list[Problem]:
-        data = self._task.config.data
-        if data.template == "raw":
-            return problems
-        return [
-            problem._replace(prompt=chat_prompt(self._tokenizer, problem.prompt, data.system, data.template_options))
-            for problem in problems
-        ]
-
-    def _record(self) -> DataRecord:
-        repeated, contradicting = _repetitions(self._task)
-        lengths = [*self.lengths["training"], *self.lengths["validation"]]
-        return DataRecord(
-            sources=tuple(self._task.sources),
-            training=_digested(self.training),
-            validation=_digested(self.validation),
-            left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
-            repeated=repeated,
-            contradicting=contradicting,
-            prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
-            rewards=self._task.reward_records,
-        )
-
 
 def data_record(task: Task) -> DataRecord:
     """Return the record of any task's problems."""
     if isinstance(task, PromptedProblems):
         return task.record
-    return DataRecord(
-        training=_digested(task.training),
-        validation=_digested(task.validation),
-    )
+    return DataRecord(training=_digested(task.training), validation=_digested(task.validation))
 
 
 def _digested(problems: Sequence[Problem]) -> Problems:
@@ -130,5 +117,5 @@ def _repetitions(task: WordProblems) -> tuple[int, int]:
     """Count the rows that repeat the problem of an earlier one, and those of them with another answer."""
     answers, contradicting = dict[str, str](), 0
     for row in task.rows:
-        contradicting += answers.setdefault(same_text(row.problem), row.answer) != row.answer
+        contradicting += answers.setdefault(same_text(row.prompt), row.answer) != row.answer
     return len(task.rows) - len(answers), contradicting

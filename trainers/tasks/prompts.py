@@ -34,7 +34,7 @@ def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[lis
 
 
 def misplaced_tokens(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Say what is wrong with the special tokens of a prompt that is plain text."""
+    """Describe each fault in the special tokens of a prompt that is plain text."""
     begin, end, problems = tokenizer.bos_token_id, tokenizer.eos_token_id, list[str]()
     if begin is not None and list(ids[:2]) == [begin, begin]:
         problems.append(

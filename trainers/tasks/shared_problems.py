@@ -17,8 +17,8 @@ def shared_problems(config: TaskConfig, benchmark: str, cache: Path) -> int:
     Raises: ConfigError, if a dataset or benchmark is missing or damaged.
     """
     own = _texts(config, cache)
-    rows = benchmark_rows(benchmark, cache, "benchmark").problems
-    return sum(same_text(row.problem) in own for row in rows)
+    problems = benchmark_rows(benchmark, cache, "benchmark").problems
+    return sum(same_text(problem.prompt) in own for problem in problems)
 
 
 def _texts(config: TaskConfig, cache: Path) -> set[str]:
@@ -34,7 +34,7 @@ def _texts(config: TaskConfig, cache: Path) -> set[str]:
                 datasets.append(benchmark_rows(held_out.benchmark, cache, "task.validation.benchmark"))
             elif held_out is not None:
                 datasets.append(read_dataset(held_out.dataset(config.data), cache))
-            texts = {same_text(row.problem) for dataset in datasets for row in dataset.problems}
+            texts = {same_text(problem.prompt) for dataset in datasets for problem in dataset.problems}
         case _:
             return set()
     return texts - benchmark_texts(config.apart_from, cache)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trainers.config import DataConfig, WordProblemsTask
+from trainers.config import WordProblemsTask
 from trainers.config.reward_config import reward_settings
 from trainers.errors import ConfigError, Faults
 from trainers.rewards import REWARDS, make_rewards
@@ -21,7 +21,7 @@ from trainers.rewards.weighted import WeightedRewards
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
 from trainers.tasks.data_record import Reason, RewardRecord, Source
-from trainers.tasks.dataset_rows import DatasetRows, ProblemRow, read_dataset
+from trainers.tasks.dataset_rows import DatasetRows, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
@@ -51,28 +51,30 @@ class WordProblems:
         with faults.noted():
             rewards.append(make_rewards(config))
             columns = rewards[0].columns
-        benchmarks, datasets = set[str](), list[list[ProblemRow]]()
+        benchmarks, datasets = set[str](), list[list[Problem]]()
         with faults.noted():
             benchmarks = benchmark_texts(config.apart_from, cache)
-        for data, place in self._read_data():
+        held_out, read = config.validation, [(config.data, "")]  # each with what errors begin with
+        if held_out is not None and held_out.benchmark is None:
+            read.append((held_out.dataset(config.data), "task.validation: "))
+        for data, place in read:
             with faults.noted():
                 datasets.append(self._rows(lambda data=data: read_dataset(data, cache, columns), place, benchmarks))
-        if config.validation is not None and (benchmark := config.validation.benchmark) is not None:
+        if held_out is not None and (benchmark := held_out.benchmark) is not None:
             with faults.noted():
                 place = "task.validation.benchmark"
-                held_out = self._rows(lambda: benchmark_rows(benchmark, cache, place, columns), "", benchmarks)
-                texts = {same_text(row.problem) for row in held_out}
+                tested = self._rows(lambda: benchmark_rows(benchmark, cache, place, columns), "", benchmarks)
+                texts = {same_text(row.prompt) for row in tested}
                 datasets = [self._without(rows, "like_benchmark", _alike(rows, texts)) for rows in datasets]
-                datasets.append(held_out)
-        if not faults:
-            with faults.noted():
+                datasets.append(tested)
+        with faults.noted():
+            if faults:
+                self._refuse_unreadable([row for rows in datasets for row in rows])
+            else:
                 training, validation = self._parted(datasets)
                 self.rows = [*training, *validation]
                 self._refuse_unreadable(self.rows)
-                self.training, self.validation = [*map(self._problem, training)], [*map(self._problem, validation)]
-        else:
-            with faults.noted():
-                self._refuse_unreadable([row for rows in datasets for row in rows])
+                self.training, self.validation = self._asked(training), self._asked(validation)
         if faults:
             for reward in rewards:
                 reward.close()
@@ -103,7 +105,7 @@ class WordProblems:
         }
 
     def close(self) -> None:
-        """End what the rewards keep running."""
+        """End the processes that the rewards keep running."""
         self._reward.close()
 
     @property
@@ -128,47 +130,33 @@ class WordProblems:
     def _teachable(self) -> list[Problem]:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
-    def _read_data(self) -> list[tuple[DataConfig, str]]:
-        """Return the datasets that are read for training and for validation, with what errors begin with."""
-        data, held_out = self.config.data, self.config.validation
-        if held_out is None or held_out.benchmark is not None:
-            return [(data, "")]
-        return [(data, ""), (held_out.dataset(data), "task.validation: ")]
-
-    def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[ProblemRow]:
-        """Return the problems of a dataset that are of none of these benchmarks and that the reward can judge."""
+    def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[Problem]:
+        """Return a dataset's problems without those of the benchmarks and those that the reward cannot judge."""
         try:
             dataset = read()
             self.sources.append(dataset.source)
             self.left_out += dataset.left_out
             rows = self._without(dataset.problems, "like_benchmark", _alike(dataset.problems, benchmarks))
-            return self._readable(rows)
+            if self.config.unreadable_answers == "refuse":
+                return rows
+            return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
         except ConfigError as error:
             raise ConfigError(*(f"{place}{problem}" for problem in error.problems)) from error
 
-    def _readable(self, rows: Sequence[ProblemRow]) -> list[ProblemRow]:
-        """Leave out the rows whose answer the reward cannot read, if the configuration says so."""
-        if self.config.unreadable_answers == "refuse":
-            return list(rows)
-        return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
-
-    def _is_unreadable(self, row: ProblemRow) -> bool:
+    def _is_unreadable(self, row: Problem) -> bool:
         return self.config.judging.name == "number" and value_of(row.answer) is None
 
-    def _refuse_unreadable(self, rows: Sequence[ProblemRow]) -> None:
-        """Name the problems whose answer the reward cannot read.
-
-        Raises: ConfigError, if there is one.
-        """
+    def _refuse_unreadable(self, rows: Sequence[Problem]) -> None:
+        """Refuse problems whose answer the reward cannot read. Raises: ConfigError, naming them."""
         others = [row for row in rows if self._is_unreadable(row)]
         if not others:
             return
-        named = [f"task.reward: {no_number(row.problem, row.answer)}" for row in others[:_SHOWN]]
+        named = [f"task.reward: {no_number(row.prompt, row.answer)}" for row in others[:_SHOWN]]
         more = f"; {len(others) - _SHOWN} more are not shown" if len(others) > _SHOWN else ""
         helps = remedy([row.answer for row in others])
         raise ConfigError(*named, f"task.reward: of {len(rows)} problems {len(others)} are like this{more}; {helps}")
 
-    def _parted(self, datasets: Sequence[list[ProblemRow]]) -> tuple[list[ProblemRow], list[ProblemRow]]:
+    def _parted(self, datasets: Sequence[list[Problem]]) -> tuple[list[Problem], list[Problem]]:
         """Return the rows to train and to validate on."""
         held_out = self.config.validation
         if held_out is None:
@@ -176,21 +164,29 @@ class WordProblems:
             training, validation = _parted(rows, self.config)
         else:
             training, validation = datasets
-            validation = _spread(validation, held_out.problems)
-            texts = {same_text(row.problem) for row in validation}
+            if (count := held_out.problems) is not None and count < len(validation):
+                validation = [validation[place * len(validation) // count] for place in range(count)]  # spread evenly
+            texts = {same_text(row.prompt) for row in validation}
             training = self._without(training, "like_validation", _alike(training, texts))
-        _refuse_none({"training": training, "validation": validation}, self.left_out)
+        reasons = [reason for reason, _ in self.left_out]
+        counts = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
+        if problems := [
+            f"task.data: no problem is left for {name}; rows left out: {counts or 'none'}"
+            for name, rows in (("training", training), ("validation", validation))
+            if not rows
+        ]:
+            raise ConfigError(*problems)
         return training, validation
 
-    def _without(self, rows: Sequence[ProblemRow], reason: Reason, left: Sequence[bool]) -> list[ProblemRow]:
+    def _without(self, rows: Sequence[Problem], reason: Reason, left: Sequence[bool]) -> list[Problem]:
         """Leave out the rows for which `left` is true, for this reason."""
         self.left_out.extend((reason, json.dumps(row[:2])) for row, is_left in zip(rows, left, strict=True) if is_left)
         return [row for row, is_left in zip(rows, left, strict=True) if not is_left]
 
-    def _problem(self, row: ProblemRow) -> Problem:
+    def _asked(self, rows: Sequence[Problem]) -> list[Problem]:
         data = self.config.data
-        system = data.system if data.template == "raw" else None
-        return Problem((system or "") + row.problem + data.suffix, row.answer, row.columns_json)
+        before = (data.system or "") if data.template == "raw" else ""
+        return [row._replace(prompt=before + row.prompt + data.suffix) for row in rows]
 
 
 def boxed(problem: Problem) -> str:
@@ -198,14 +194,14 @@ def boxed(problem: Problem) -> str:
     return rf"\boxed{{{problem.answer}}}"
 
 
-def _alike(rows: Sequence[ProblemRow], texts: set[str]) -> list[bool]:
+def _alike(rows: Sequence[Problem], texts: set[str]) -> list[bool]:
     """Tell of each row whether its problem is among these, up to layout."""
-    return [same_text(row.problem) in texts for row in rows] if texts else [False] * len(rows)
+    return [same_text(row.prompt) in texts for row in rows] if texts else [False] * len(rows)
 
 
-def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[ProblemRow], list[ProblemRow]]:
+def _parted(rows: Sequence[Problem], config: WordProblemsTask) -> tuple[list[Problem], list[Problem]]:
     """Part rows into training and validation: every n-th different problem, with its repetitions, is for validation."""
-    texts = [same_text(row.problem) for row in rows]
+    texts = [same_text(row.prompt) for row in rows]
     different = list(dict.fromkeys(texts))
     held_out = set(different[config.validation_every - 1 :: config.validation_every])
     if different and not held_out:
@@ -215,20 +211,3 @@ def _parted(rows: Sequence[ProblemRow], config: WordProblemsTask) -> tuple[list[
         )
     pairs = list(zip(rows, texts, strict=True))
     return [row for row, text in pairs if text not in held_out], [row for row, text in pairs if text in held_out]
-
-
-def _spread(rows: list[ProblemRow], count: int | None) -> list[ProblemRow]:
-    """Return `count` of the rows, at equal distances; None for all."""
-    if count is None or count >= len(rows):
-        return rows
-    return [rows[place * len(rows) // count] for place in range(count)]
-
-
-def _refuse_none(parts: dict[str, list[ProblemRow]], left_out: Sequence[tuple[Reason, str]]) -> None:
-    reasons = ", ".join(f"{reason} {sum(one == reason for one, _ in left_out)}" for reason in dict(left_out))
-    if problems := [
-        f"task.data: no problem is left for {name}; rows left out: {reasons or 'none'}"
-        for name, rows in parts.items()
-        if not rows
-    ]:
-        raise ConfigError(*problems)

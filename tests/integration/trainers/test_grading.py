@@ -84,9 +84,8 @@ def test_an_answer_that_hangs_is_wrong_and_the_others_are_judged() -> None:
     with GraderPool(deadline_s=0.5) as pool:
         started = time.perf_counter()
         assert pool.grade(pairs) == [RIGHT, LATE, RIGHT, LATE]
-        assert time.perf_counter() - started < 60
-        assert pool.counts == GradingCounts(verified=2, timed_out=1, cached=1, respawned=1, seconds=pool.counts.seconds)
-        assert pool.counts.seconds >= 0.5
+        assert 0.5 <= time.perf_counter() - started < 60
+        assert pool.counts == GradingCounts(verified=2, timed_out=1, cached=1, respawned=1)
     assert children() == []
 
 
@@ -170,7 +169,7 @@ def test_a_child_that_fails_twice_leaves_the_answer_undecided(tmp_path: Path, te
         (verdict,) = pool.grade([HALF])
         assert verdict.equal is None
         assert re.search(failure, verdict.failure)
-        assert pool.counts == GradingCounts(failed=1, respawned=2, seconds=pool.counts.seconds)
+        assert pool.counts == GradingCounts(failed=1, respawned=2)
     assert set(psutil.Process().children()) <= before
 
 

@@ -16,8 +16,7 @@ from tests.integration.trainers.random_models import QUESTIONS, TRAINING, catalo
 from tests.integration.trainers.trainer_runs import Run, run, run_so_far, small_config
 from tests.unit.trainers.tasks import chats
 from trainers.benchmarks.job import BenchmarkSampling
-from trainers.benchmarks.model_reader import ModelReader
-from trainers.benchmarks.sampler import ModelSampler
+from trainers.benchmarks.sampler import ModelReader, ModelSampler
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import OffPolicyError
 from trainers.evaluation.evaluate import EvaluationResult

@@ -11,8 +11,7 @@ from tests.unit.trainers.benchmarks.make_arithmetic import problems as arithmeti
 from tests.unit.trainers.benchmarks.make_expressions import problems as expression_problems
 from tests.unit.trainers.tasks.chats import write_benchmark
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
-from trainers.benchmarks.problems import BenchmarkProblem, jsonl, read_problems
-from trainers.benchmarks.upstream import converted, read_upstream
+from trainers.benchmarks.problems import BenchmarkProblem, converted, jsonl, read_problems, read_upstream
 from trainers.config import ExpressionsTask
 from trainers.errors import ConfigError
 from trainers.tasks import Problem, make_task

@@ -44,6 +44,14 @@ def test_rows_are_kept_as_they_are(tmp_path: Path, name: str, content: bytes) ->
     assert read_entry(tmp_path / "cache", DatasetEntry, "mine") == entry
 
 
+def test_values_keep_their_own_types(tmp_path: Path) -> None:
+    """No column has one type for all rows, as it has in tables: there 012 becomes 12, and long integers are rounded."""
+    rows = [{"a": 1, "b": 10**30}, {"a": "012"}, {"a": [1.5], "c": "2020-01-01"}]
+    (tmp_path / "rows.jsonl").write_text(lines(rows))
+    add_local_dataset(tmp_path / "rows.jsonl", tmp_path / "cache", "mine")
+    assert kept(tmp_path / "cache") == rows
+
+
 def test_columns_of_a_table_are_texts(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('problem,answer\n"What is 1,\n2?",012\nb,\n', encoding="utf-8")
     add_local_dataset(tmp_path / "rows.csv", tmp_path / "cache", "mine", split="hard")
@@ -76,6 +84,7 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
         ("rows.jsonl", '{"a": 1}\n[2]\n', "rows.jsonl, row 2: expected an object with columns, got '[2]'"),
         ("rows.jsonl", '{"a": 1}\n{"a": NaN}\n', "line 2: NaN is not a number in JSON"),
         ("rows.jsonl", '{"a": 1}\n{"a"\n', "rows.jsonl cannot be read as .jsonl: line 2"),
+        ("rows.jsonl", '{"a": ' + "[" * 5000 + "]" * 5000 + "}\n", "read as .jsonl: its values are nested too deep"),
         ("rows.json", '{"a": 1, "b": 2}', "expected a list of objects, or an object with one such list"),
         ("rows.csv", "a,b\n1,2,3\n", "rows.csv, row 1: more values than the first line names columns"),
         ("rows.csv", 'a,b\n1,"2\n', "rows.csv cannot be read as .csv"),

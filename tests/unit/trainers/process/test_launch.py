@@ -4,6 +4,7 @@ import signal
 import socket
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -86,8 +87,9 @@ def test_a_reserved_port_is_nobody_else_s_but_can_be_listened_on() -> None:
 def test_each_process_has_its_rank_and_its_device() -> None:
     with meeting_place() as place:
         first, second = (process_environment(rank, 2, place) for rank in range(2))
-        assert stat.S_IMODE(place.file.parent.stat().st_mode) == 0o700
-        assert not place.file.exists()
-    assert first[RENDEZVOUS] == second[RENDEZVOUS] == str(place.file)
+        file = Path(place[RENDEZVOUS])
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        assert not file.exists()
+    assert first[RENDEZVOUS] == second[RENDEZVOUS] == str(file)
     assert (first["RANK"], second["RANK"], second["LOCAL_RANK"], first["WORLD_SIZE"]) == ("0", "1", "1", "2")
-    assert first["MASTER_PORT"] == second["MASTER_PORT"] == str(place.port)
+    assert first["MASTER_PORT"] == second["MASTER_PORT"] == place["MASTER_PORT"]

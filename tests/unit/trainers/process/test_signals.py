@@ -72,7 +72,6 @@ def test_more_signals_than_a_pipe_holds_do_no_harm() -> None:
 
 def test_signals_ask_a_training_to_stop() -> None:
     stop = StopSignal()
-    stop.install()
     assert not stop.requested
     for _ in range(3):
         signal.raise_signal(signal.SIGTERM)
@@ -110,7 +109,7 @@ def test_a_fork_has_signals_of_its_own(number: signal.Signals) -> None:
 
 
 def test_a_second_interrupt_ends_a_training_at_once_wherever_it_is() -> None:
-    code = "import sys; from trainers.process.lifeline import StopSignal; StopSignal().install(); print(flush=True)"
+    code = "import sys; from trainers.process.lifeline import StopSignal; StopSignal(); print(flush=True)"
     code += "; sys.stdin.read()"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
