@@ -26,7 +26,7 @@ from sweep_service.sweep.records import Config, Role, Stage
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rows of one sweep say: its tables, comparisons and verdict."""
+    """The rows of one sweep, summed up: its tables, comparisons and verdict."""
 
     inputs: ReportInputs
 
@@ -58,7 +58,7 @@ class Facts:
 
     @cached_property
     def health(self) -> Mapping[str, Health]:
-        """What each trial's curves say about its health, by trial id."""
+        """Each trial's health by its curves, by trial id."""
         return {trial.id: trial_health(trial, self.inputs) for trial in self.inputs.trials}
 
     @cached_property

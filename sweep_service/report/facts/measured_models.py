@@ -15,7 +15,7 @@ class MeasuredModel:
     evaluation: Evaluation
     scores: Mapping[str, BenchmarkScore]
     rates: Mapping[str, Mapping[str, float]]
-    """Share of right samples by benchmark and problem; a problem of which no sample was judged is missing."""
+    """Share of right samples by benchmark and problem; a problem without a judged sample is missing."""
 
 
 def initial_models(inputs: ReportInputs) -> list[MeasuredModel]:

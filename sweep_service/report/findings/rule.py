@@ -19,9 +19,9 @@ class Evidence:
     condition: str | None = None
     """The rule's condition in this sweep's own figures; None where the rule's words say it."""
     outcome: Holds | None = None
-    """Of a claim: whether the sweep bears it out."""
+    """The sweep's answer to a claim; None for a warning."""
     figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of a claim: estimate, bounds and number of pairs."""
+    """Estimate, bounds and number of pairs of a claim; empty for a warning."""
 
 
 @dataclass(frozen=True)

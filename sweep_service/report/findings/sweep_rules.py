@@ -107,7 +107,7 @@ def _few_seeds(facts: Facts) -> Evidence | None:
 
 
 def ended_in(state: TrialState, words: Callable[[Facts], str]) -> Callable[[Facts], Evidence | None]:
-    """Return the look for trials that ended in one state, of which the words say what that means."""
+    """Return the look for trials that ended in one state; the words say what that means."""
 
     def look(facts: Facts) -> Evidence | None:
         ended = [trial for trial in facts.trials if trial.state is state]
@@ -146,7 +146,7 @@ def by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
 
 
 def _mixed_versions(facts: Facts) -> Evidence | None:
-    """Find packages of which trials had different versions, and the trials that had a rarer one."""
+    """Find packages that trials had in different versions, and the trials that had a rarer one."""
     trained_with, texts, odd = facts.inputs.trained_with, list[str](), dict[str, None]()
     names = {name for noted in trained_with.values() for versions in noted for name in versions}
     for name in sorted(names):
@@ -183,7 +183,7 @@ def _other_problems(facts: Facts) -> Evidence | None:
 
 
 def trainer_rules(facts: Facts) -> list[Rule]:
-    """Return a rule for each code of which a trainer has warned; its evidence is the first trial's message."""
+    """Return a rule for each code of a trainer's warnings; its evidence is the first trial's message."""
     by_code: dict[str, dict[str, str]] = {}
     for trial in facts.trials:
         for warning in trial.warnings:

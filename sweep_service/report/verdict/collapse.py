@@ -44,7 +44,7 @@ def least_rate(bad: int, runs: int) -> float:
 
 
 def runs_to_exclude(rate: float, bad: int = 0) -> int | None:
-    """Return how many runs, of which so many are bad, exclude a rate as high as this; None if not even `MOST_RUNS`."""
+    """Return the number of runs, so many of them bad, that excludes such a rate; None if not even `MOST_RUNS` does."""
     if rate_bound(bad, MOST_RUNS) > rate:
         return None
     return bisect_left(range(MOST_RUNS), -rate, lo=bad + 1, key=lambda runs: -rate_bound(bad, runs))
