@@ -9,15 +9,15 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayError
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.jobs import probe_job
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.machine_wait import MachineWait
-from sweep_service.runner.trainer_process import Job, needed_packages
+from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.cost import above_budget, costliest, measured, probe_shape
 from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.plan import make_plan
@@ -220,31 +220,6 @@ class _ProbeRecord:
         figures = self._figures if ending is Ending.SUCCEEDED else None
         state = ProbeState(MEANINGS[ending].outcome)
         return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
-
-
-def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:
-    """Return the job of the probe's actor.
-
-    Args:
-        gpu_hours: GPU-hours that earlier probes of the sweep took; all its probes share the time limit of one trial.
-    """
-    resources = sweep.spec.resources
-    held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
-    return Job(
-        trial_id="probe",
-        attempt=probe.number,
-        directory=str(settings.storage / sweep.id / "probe" / str(probe.number)),
-        config=training.model_dump(mode="json"),
-        needs=needed_packages(training),
-        threads=max(1, int(resources.cpus)),
-        gpus=resources.gpus,
-        processes=resources.processes_for(training),
-        resume_from=None,
-        cache=str(settings.cache),
-        limit_s=left_s(sweep.spec, held_s),
-        hung_after_s=60 * sweep.spec.retries.hung_after_minutes,
-        probe=True,
-    )
 
 
 def _too_slow(sweep: Sweep) -> str:

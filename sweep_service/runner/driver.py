@@ -83,8 +83,8 @@ def _run_trials(
             time.sleep(ASK_EVERY_S)
     if wishes.interruption:
         return None
-    state = SweepState.FINALIZING if ledger.given_up is None else SweepState.FAILED
-    return SweepEnd(state, ledger.given_up, ledger.generation)
+    reason, generation = ledger.waiting.given_up, ledger.waiting.sweep.generation
+    return SweepEnd(SweepState.FINALIZING if reason is None else SweepState.FAILED, reason, generation)
 
 
 def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:
