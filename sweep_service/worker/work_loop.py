@@ -80,10 +80,6 @@ class _Failures:
     since: float = field(default_factory=time.monotonic)
     """The time of the first, in seconds."""
 
-    @property
-    def is_hopeless(self) -> bool:
-        return self.count >= MAX_FAILURES and time.monotonic() - self.since >= PATIENCE_S
-
 
 @dataclass
 class Worker:
@@ -278,20 +274,18 @@ class Worker:
         failures.count += 1
         end = "because it hung and was killed" if runner.hangs else end_in_words(code)
         log.warning("the runner of %s ended %s; failures in a row: %d", sweep.id, end, failures.count)
-        if failures.is_hopeless:
+        if failures.count >= MAX_FAILURES and time.monotonic() - failures.since >= PATIENCE_S:
             message = f"its runner failed {failures.count} times in a row without progress, the last {end}"
-            self._give_up(runner.fence, f"{message}: {log_tail(runner.log)}")
+            message += f": {log_tail(runner.log)}"
+            del self._failures[sweep.id]
+            recover(self.store, runner.fence, self.store.get_sweep(sweep.id))
+            remove_unneeded(self.store.list_attempts(sweep.id))
+            self.store.set_sweep_state(runner.fence, SweepState.FAILED, message)
         elif failures.count > 1:
             pause_s = min(LONGEST_BACKOFF_S, 2.0**failures.count)
             self.store.renew_lease(runner.fence, pause_s)  # claimed again after that
         else:
             self.store.release_lease(runner.fence)
-
-    def _give_up(self, fence: Fence, message: str) -> None:
-        self._failures.pop(fence.sweep_id, None)
-        recover(self.store, fence, self.store.get_sweep(fence.sweep_id))
-        remove_unneeded(self.store.list_attempts(fence.sweep_id))
-        self.store.set_sweep_state(fence, SweepState.FAILED, message)
 
 
 def progress_of(store: Store, sweep_id: str) -> int:

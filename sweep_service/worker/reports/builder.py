@@ -92,8 +92,12 @@ class ReportBuilder:
         """Look after the report that is being built; once it is done, begin the next one."""
         self._leaving = [child for child in self._leaving if not child.gone]
         if self._build is not None:
-            answer = self._look_at(self._build)
+            assert self._child is not None
+            answer = self._child.answer()
             if answer is None:
+                self._judge(self._build)
+                if self._build.ended is not None:  # it must not go on
+                    self._child.kill()
                 return
             build, self._build, self._idle_since = self._build, None, time.monotonic()
             self._conclude(build, answer)
@@ -111,16 +115,6 @@ class ReportBuilder:
             self._conclude(build, {})
         if self._claimed is not None:
             self.store.release_lease(Fence(self._claimed.id, self._claimed.epoch))
-
-    def _look_at(self, build: _Build) -> Mapping[str, Any] | None:
-        """Return what has become of a report, if it is decided; end its child if it must not go on."""
-        assert self._child is not None
-        answer = self._child.answer()
-        if answer is None:
-            self._judge(build)
-            if build.ended is not None:
-                self._child.kill()
-        return answer
 
     def _judge(self, build: _Build) -> None:
         """Decide whether a report may go on: it must not take too long, nor stand in the way of a final one."""
@@ -164,21 +158,16 @@ class ReportBuilder:
     def _begin(self, build: _Build) -> None:
         kind = build.kind
         try:
-            child = self._ready_child()
+            if self._child is not None and (self._child.gone or self._child.asked >= MOST):
+                self._dismiss()
+            if self._child is None:
+                self._child = ReportChild(self.command, {**os.environ, **self.settings.environment()})
         except OSError:
             log.exception("the %s report of %s is put off: no process could be started", kind.value, build.sweep_id)
             self._put_off(build, TROUBLE_PAUSE_S)
             return
-        child.ask(build.sweep_id, interim=kind is Kind.INTERIM, patient=kind is not Kind.FINAL)
+        self._child.ask(build.sweep_id, interim=kind is Kind.INTERIM, patient=kind is not Kind.FINAL)
         self._build, self._last = build, kind
-
-    def _ready_child(self) -> ReportChild:
-        """Return the child that is there, or a new one."""
-        if self._child is not None and (self._child.gone or self._child.asked >= MOST):
-            self._dismiss()
-        if self._child is None:
-            self._child = ReportChild(self.command, {**os.environ, **self.settings.environment()})
-        return self._child
 
     def _dismiss(self) -> None:
         """End the child without waiting for its end."""

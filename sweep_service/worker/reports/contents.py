@@ -76,14 +76,14 @@ def _validated_before(store: Store, sweep: Sweep) -> tuple[ValidatedSweep, ...]:
     """Return the earlier sweeps from the same initial model that chose configs by one of this sweep's benchmarks."""
     if sweep.spec.trainer is not None:  # it has no benchmarks
         return ()
-    own, found = _initial_model(sweep), list[ValidatedSweep]()
+    own, earlier = _initial_model(sweep), list[ValidatedSweep]()
     for other in store.validated_on(sweep.benchmarks, before=sweep.id):
         with suppress(ValidationError):  # refused today: its loss's package may be gone
             task = other.spec.base.task
             if isinstance(task, WordProblemsTask) and task.validation and _initial_model(other) == own:
                 benchmark = task.validation.benchmark or ""
-                found.append(ValidatedSweep(sweep_id=other.id, name=other.name, benchmark=benchmark))
-    return tuple(found)
+                earlier.append(ValidatedSweep(sweep_id=other.id, name=other.name, benchmark=benchmark))
+    return tuple(earlier)
 
 
 def _initial_model(sweep: Sweep) -> str:

@@ -23,14 +23,14 @@ def asked_before(store: Store, sweep: Sweep, config_ids: Collection[str]) -> tup
     """
     if sweep.spec.trainer is not None:  # what its settings mean, and on which problems it evaluates, is not known
         return ()
-    own, found = sweep.spec.base, list[AskedBefore]()
+    own, same = sweep.spec.base, list[AskedBefore]()
     for id_, raw in store.answered(sweep.id):
         if not _may_be_same(raw, own):
             continue
         with suppress(ValidationError):  # refused today: its loss's package may be gone
             if _question(TrainingConfig.model_validate(raw)) == _question(own):
-                found.append(_asked(store, store.get_sweep(id_), sweep, config_ids))
-    return tuple(found)
+                same.append(_asked(store, store.get_sweep(id_), sweep, config_ids))
+    return tuple(same)
 
 
 def _may_be_same(raw: Mapping[str, Any], own: TrainingConfig) -> bool:
