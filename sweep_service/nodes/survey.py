@@ -92,7 +92,11 @@ def _answer(reference: Any) -> dict[str, Any] | str:
     except GetTimeoutError:
         return f"no answer within {LIMIT_S:.0f} s; look at its raylet and its disks"
     except RayError as error:
-        return _reason(error)
+        cause = getattr(error, "cause", None) or error
+        text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1][:300]
+        if "ModuleNotFoundError" in str(error) or "AttributeError" in str(error):
+            return f"this version of the code is not installed there ({text}); install it and restart its Ray"
+        return f"it cannot look at itself: {text}"
 
 
 def _skew(asking: Any) -> float:
@@ -107,14 +111,6 @@ def _skew(asking: Any) -> float:
         return 0.0
     after = time.time()
     return max(0.0, there - after) or min(0.0, there - before)
-
-
-def _reason(error: Exception) -> str:
-    cause = getattr(error, "cause", None) or error
-    text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1][:300]
-    if "ModuleNotFoundError" in str(error) or "AttributeError" in str(error):
-        return f"this version of the code is not installed there ({text}); install it and restart its Ray"
-    return f"it cannot look at itself: {text}"
 
 
 def main() -> int:

@@ -35,7 +35,10 @@ class Vigil:
     def hangs(self) -> bool:
         """Look, if it is time to; return whether there has been no life for so long that the watched one hangs."""
         if time.monotonic() >= self._next_look:
-            alive = self._look()
+            try:
+                alive = self._shows_life()
+            finally:  # also after an error, which counts for nothing
+                self._next_look = time.monotonic() + self._every_s
             self._lifeless_looks = 0 if alive else self._lifeless_looks + 1
             self.has_seen_life |= alive
         patience_s = self._patience_s if self.has_seen_life or self._first_s is None else self._first_s
@@ -51,9 +54,3 @@ class Vigil:
             self._shows_life()
         self._lifeless_looks, self.has_seen_life = 0, False
         self._next_look = time.monotonic() + self._every_s
-
-    def _look(self) -> bool:
-        try:
-            return self._shows_life()
-        finally:  # also after an error, which counts for nothing
-            self._next_look = time.monotonic() + self._every_s

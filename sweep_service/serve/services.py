@@ -84,7 +84,10 @@ class Service:
         """
         self.stop(0)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        _shorten(self.log, LOG_BYTES if keep_log else 0)
+        length = LOG_BYTES if keep_log else 0
+        if self.log.exists() and self.log.stat().st_size > length:
+            with suppress(OSError):  # a full disk may keep it as it is; no service waits for its log
+                self.log.write_bytes(self.log.read_bytes()[-length:] if length else b"")
         self.prepare()
         self.process = start_kept(self.command, self.environment, self.log)
         self._restart_at, self._ready_at = None, None
@@ -127,7 +130,9 @@ class Service:
             what = f"has shown no life for {self.vigil.lifeless_s:.0f} s and was killed"
             self.stop(0)
         else:
-            self._look_whether_ready()
+            if self._ready_at is None and time.monotonic() >= self._next_ready_look:
+                self._next_ready_look = time.monotonic() + READY_LOOK_EVERY_S
+                self.is_ready()
             return None
         if self._ready_at is not None and time.monotonic() - self._ready_at > SETTLED_S:
             self._failures = 0
@@ -143,25 +148,12 @@ class Service:
         self._ready_at = self._ready_at or time.monotonic()
         return True
 
-    def _look_whether_ready(self) -> None:
-        now = time.monotonic()
-        if self._ready_at is None and now >= self._next_ready_look:
-            self._next_ready_look = now + READY_LOOK_EVERY_S
-            self.is_ready()
-
     def _put_off(self) -> float:
         """Decide when to start the next time; return the seconds until then."""
         self._failures += 1
         pause_s = min(LONGEST_BACKOFF_S, 0.25 * 2.0**self._failures)
         self._restart_at = time.monotonic() + pause_s
         return pause_s
-
-
-def _shorten(log: Path, length: int) -> None:
-    """Leave only the last bytes of a log. A full disk may keep it as it is; no service waits for its log."""
-    if log.exists() and log.stat().st_size > length:
-        with suppress(OSError):
-            log.write_bytes(log.read_bytes()[-length:] if length else b"")
 
 
 def services(
@@ -227,7 +219,8 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
             note_addresses(settings.model_copy(update={"ray_address": f"127.0.0.1:{other}"}))
 
     def head_of(port: int) -> list[str]:
-        return head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+        cores, cards = len(os.sched_getaffinity(0)), len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+        return head_command(port, temp_dir, cpus or cores, cards if gpus is None else gpus)
 
     port = _port(settings.ray_address)
     vigil = _vigil(heartbeat.movement(sign), NODE_SILENT_S)
@@ -250,7 +243,13 @@ def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
     _upgrade_mlflow(home, common)
     assert settings.mlflow_token_file is not None
     ensure_token(settings.mlflow_token_file)
-    command = [*_PYTHON_MODULE, *_mlflow_arguments(home, _port(settings.mlflow_url))]
+    port = str(_port(settings.mlflow_url))
+    command = [
+        *(*_PYTHON_MODULE, "mlflow", "server", "--app-name", "sweeps"),
+        *("--host", "127.0.0.1", "--port", port, "--workers", "1"),
+        *("--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"),
+        *("--artifacts-destination", str(home / "artifacts")),
+    ]
     environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     url, auth = f"{settings.mlflow_url}/health", sign_in(settings)
     return Service("mlflow", command, environment, log, _probe(url, auth), vigil=_vigil(_speaks(url, auth), SILENT_S))
@@ -268,22 +267,6 @@ def ray_folder(settings: Settings) -> Path:
     if settings.ray_temp_dir is None and short_enough(settings.home / "ray"):
         return settings.home / "ray"
     return Path(tempfile.mkdtemp(prefix="sweeps-", dir=settings.ray_temp_dir)) / "ray"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _gpus() -> int:
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
-
-
-def _mlflow_arguments(home: Path, port: int) -> list[str]:
-    return [
-        *("mlflow", "server", "--app-name", "sweeps", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"),
-        *("--artifacts-destination", str(home / "artifacts")),
-    ]
 
 
 def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:

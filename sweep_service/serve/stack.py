@@ -188,7 +188,7 @@ class Stack:
 
     def _keep_alive(self) -> None:
         """Look after the services until the stack stops; trouble with one of them, or with saying so, stops nothing."""
-        said = dict[str, str]()
+        troubles = dict[str, str]()
         while not self._stopping.wait(0.2):
             for service in self._services:
                 try:
@@ -196,8 +196,8 @@ class Stack:
                         self.say(news)
                 except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
                     trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
-                    if said.get(service.name) != trouble:
-                        said[service.name] = trouble
+                    if troubles.get(service.name) != trouble:
+                        troubles[service.name] = trouble
                         _to_stderr(trouble)
 
     def stop(self) -> None:
