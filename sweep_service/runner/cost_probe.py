@@ -146,7 +146,7 @@ class ProbeStage:
                     self._process = tuple(json.loads(result["process"]))
                 ending, message = Ending(result.get("ending", ending)), result.get("message")
             if interruption := self._wishes.interruption:
-                ending = interruption.ending
+                ending = interruption.halt.ending
         except OutOfMemoryError as error:
             ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, str(error))
         except RayError as error:
@@ -154,7 +154,11 @@ class ProbeStage:
         finally:
             self._end(actor)
         if ending is Ending.TIMED_OUT:
-            message = _too_slow(sweep)
+            message = (
+                f"a few updates at full length took longer than budget.max_trial_hours "
+                f"{sweep.spec.budget.max_trial_hours or 0.0:g}: no trial could end; raise it, or shorten "
+                "rollout.max_completion_tokens"
+            )
         elif ending is Ending.DIVERGED:
             ending, message = Ending.FAILED, "a loss or gradient was not finite within the first updates"
         elif ending is Ending.KILLED:
@@ -220,14 +224,6 @@ class _ProbeRecord:
         figures = self._figures if ending is Ending.SUCCEEDED else None
         state = ProbeState(MEANINGS[ending].outcome)
         return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
-
-
-def _too_slow(sweep: Sweep) -> str:
-    hours = sweep.spec.budget.max_trial_hours or 0.0
-    return (
-        f"a few updates at full length took longer than budget.max_trial_hours {hours:g}: no trial could end; raise "
-        "it, or shorten rollout.max_completion_tokens"
-    )
 
 
 def _span(hours: float) -> str:

@@ -155,15 +155,12 @@ class OwnEvents:
         try:
             event = _EVENTS.validate_json(line.removesuffix(b"\n"))
         except ValidationError as error:
-            raise BadEvent(_reasons(error)) from None
+            raise BadEvent("; ".join(_reasons(error))) from None
         if self.finished is not None or self.failed is not None:
             last = "finished" if self.failed is None else "failed"
             raise BadEvent(f"an event follows `{last}`; write that one last")
-        return [self._with_time(event, one) for one in self._events(event)]
-
-    @staticmethod
-    def _with_time(event: _Event, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {**fields, "time": time.time() if event.time is None else event.time}
+        moment = time.time() if event.time is None else event.time
+        return [{**fields, "time": moment} for fields in self._events(event)]
 
     def _events(self, event: _Any) -> list[dict[str, Any]]:
         plain = event.model_dump(exclude={"time"})
@@ -292,12 +289,8 @@ def _scores(counts: ProblemCounts) -> dict[str, float | None]:
     return scores
 
 
-def _reasons(error: ValidationError) -> str:
-    """Say what is wrong with a line, each reason with its field."""
-    return "; ".join(_sentences(error))
-
-
-def _sentences(error: ValidationError) -> Iterator[str]:
+def _reasons(error: ValidationError) -> Iterator[str]:
+    """Yield what is wrong with a line, each reason with its field."""
     details = error.errors(include_url=False, include_context=False)
     for detail in details[:5]:
         place = ".".join(str(part) for part in detail["loc"][1:])

@@ -95,7 +95,7 @@ class WaitingWork:
             (trial,) = pending
             if self.given_up is not None:
                 return None
-            if self._may_go_on(trial):
+            if self._has_time(trial) if trial.attempts else self._has_room(trial.stage):
                 return trial
             if others_run and not trial.attempts:
                 return None
@@ -113,12 +113,6 @@ class WaitingWork:
         if records is not None:
             store.add_configs(self._fence, *records)
         return records is not None
-
-    def _may_go_on(self, trial: Trial) -> bool:
-        """True if a pending trial may be handed out: once begun it needs time left, before that room in the budget."""
-        if trial.attempts:
-            return self._has_time(trial)
-        return self._has_room(trial.stage)
 
     def _has_time(self, work: Work) -> bool:
         seconds = left_s(self.sweep.spec, work.held_s)
