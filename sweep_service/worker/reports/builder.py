@@ -138,7 +138,13 @@ class ReportBuilder:
             return
         turns = (Kind.LATE, Kind.INTERIM) if self._last is Kind.INTERIM else (Kind.INTERIM, Kind.LATE)
         for kind in turns:
-            if (sweep_id := self._wanted(kind)) is not None:
+            if kind is Kind.LATE:
+                sweep_id = self.store.next_late(self._impossible)
+            else:  # the request for an interim one is taken
+                now = time.monotonic()
+                self._not_before = {waiting: until for waiting, until in self._not_before.items() if until > now}
+                sweep_id = self.store.take_wanted_report(self._not_before)
+            if sweep_id is not None:
                 self._begin(_Build(sweep_id, kind, None))
                 return
         if self._child is not None and time.monotonic() - self._idle_since > IDLE_S:
@@ -146,14 +152,6 @@ class ReportBuilder:
 
     def _claim(self) -> Sweep | None:
         return self.store.claim_final_report(f"{this_host()}:{os.getpid()}", LEASE_S)
-
-    def _wanted(self, kind: Kind) -> str | None:
-        """Return the next sweep that wants such a report; the request for an interim one is taken."""
-        if kind is Kind.LATE:
-            return self.store.next_late(self._impossible)
-        now = time.monotonic()
-        self._not_before = {sweep_id: until for sweep_id, until in self._not_before.items() if until > now}
-        return self.store.take_wanted_report(self._not_before)
 
     def _begin(self, build: _Build) -> None:
         kind = build.kind
@@ -188,12 +186,18 @@ class ReportBuilder:
             self._put_off(build, 0)
             return
         elif "away" in answer:
-            log.warning(
-                "the %s report of %s waits for the database: %s", build.kind.value, build.sweep_id, answer["away"]
-            )
+            reason = answer["away"]
+            log.warning("the %s report of %s waits for the database: %s", build.kind.value, build.sweep_id, reason)
             self._put_off(build, TROUBLE_PAUSE_S)
         else:
-            self._give_up(build, build.ended or str(answer["failure"]))
+            reason = build.ended or str(answer["failure"])
+            log.warning("no %s report of %s: %s", build.kind.value, build.sweep_id, reason)
+            self.store.set_report_failure(build.sweep_id, reason)
+            if build.kind is not Kind.INTERIM:
+                self._impossible.add(build.sweep_id)
+            if build.fence is not None:
+                message = f"the trials are done, but the report could not be built: {reason}"
+                self.store.set_sweep_state(build.fence, SweepState.FAILED, message)
         if build.kind is Kind.INTERIM:
             self._not_before[build.sweep_id] = time.monotonic() + max(INTERIM_PAUSE_S, 2 * took)
 
@@ -205,18 +209,9 @@ class ReportBuilder:
         elif build.kind is Kind.INTERIM:
             self.store.want_report(build.sweep_id)
 
-    def _give_up(self, build: _Build, reason: str) -> None:
-        log.warning("no %s report of %s: %s", build.kind.value, build.sweep_id, reason)
-        self.store.set_report_failure(build.sweep_id, reason)
-        if build.kind is not Kind.INTERIM:
-            self._impossible.add(build.sweep_id)
-        if build.fence is not None:
-            message = f"the trials are done, but the report could not be built: {reason}"
-            self.store.set_sweep_state(build.fence, SweepState.FAILED, message)
-
 
 def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
-    """Return how a sweep has ended whose trials are done: FAILED if some ran and none of them has a result."""
+    """Return the end of a sweep whose trials are done: FAILED if some ran and none of them has a result."""
     if sweep.desired_state.is_to_end and not sweep.has_trained:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]

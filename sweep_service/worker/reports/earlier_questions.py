@@ -40,7 +40,7 @@ def _may_be_same(raw: Mapping[str, Any], own: TrainingConfig) -> bool:
 
 
 def _question(base: TrainingConfig) -> str:
-    """Return what makes two sweeps ask the same: the model that they start from and the problems."""
+    """Return the model that a sweep starts from and its problems: with the same ones, two sweeps ask the same."""
     training = base.model_dump(mode="json")
     return json.dumps([initial_model(training), training["task"]], sort_keys=True)
 
