@@ -88,7 +88,7 @@ def run_to_end(
 
 
 def end_in_words(code: int) -> str:
-    """Say how a process ended, from its exit code, which is negative for a signal."""
+    """Return a process's end in words, from its exit code, which is negative for a signal."""
     if code >= 0:
         return f"with exit code {code}"
     if code == -signal.SIGKILL:
@@ -141,7 +141,7 @@ def started_at(pid: int) -> float | None:
 
 
 def is_alive(host: str | None, pid: int | None, started: float | None) -> bool:
-    """Say whether exactly that process lives on this host."""
+    """True if exactly that process lives on this host."""
     return host == this_host() and pid is not None and started is not None and started_at(pid) == started
 
 

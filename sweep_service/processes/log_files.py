@@ -62,8 +62,8 @@ def read_log(path: Path, storage: Path, offset: int = 0, limit: int = MAX_PART, 
         raise NoLog(f"the log {path} cannot be read on {this_host()}: {error.strerror or error}") from error
     if tail is None:
         return LogBytes(content, first, size)
-    kept = _last_lines(content, tail)
-    return LogBytes(kept, first + len(content) - len(kept), size)
+    last_lines = _last_lines(content, tail)
+    return LogBytes(last_lines, first + len(content) - len(last_lines), size)
 
 
 def _last_lines(content: bytes, lines: int) -> bytes:

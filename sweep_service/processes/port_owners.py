@@ -87,14 +87,14 @@ def checked_connections(trusted: Sequence[str] = ()) -> Callable[[Any], None]:
 
 
 def _listeners(sockets: Sequence[_Socket], peer: Address) -> list[_Socket]:
-    """Return those of a port's sockets that may get a connection to `peer`: the kernel prefers the most exact address.
+    """Return a port's sockets that may get a connection to `peer`: the kernel prefers the most exact address.
 
     A socket on `::` comes last for IPv4, and may not take IPv4 at all.
     """
     any_of_family = ipaddress.ip_address("0.0.0.0" if peer.version == 4 else "::")
     for address in (peer, any_of_family, ipaddress.IPv6Address("::")):
-        if found := [one for one in sockets if one.listens and one.address == address]:
-            return found
+        if listeners := [one for one in sockets if one.listens and one.address == address]:
+            return listeners
     return []
 
 

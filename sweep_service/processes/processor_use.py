@@ -6,8 +6,9 @@ from typing import Final
 import psutil
 
 BUSY_SHARE: Final = 0.005
-"""Share of one core above which a process works. One that is stopped or waits for ever uses none, apart from threads
-that wake to look around; one that samples, trains or loads uses many times more, whatever a GPU does for it."""
+"""A process that takes more than this share of one core works. A process that is stopped or waits for ever takes none,
+apart from threads that wake to look around; sampling, training and loading take many times more, whatever a GPU does.
+"""
 
 
 def processor_time_s(pid: int) -> float:
@@ -24,7 +25,7 @@ def processor_time_s(pid: int) -> float:
 
 
 def has_worked(before_s: float, now_s: float, over_s: float) -> bool:
-    """Say whether a process has worked between two looks at its `processor_time_s`, `over_s` seconds apart.
+    """True if a process has worked between two looks at its `processor_time_s`, `over_s` seconds apart.
 
     The sum falls when a process below ends whose parent does not wait for it: that is work, too.
     """

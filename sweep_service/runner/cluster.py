@@ -69,10 +69,10 @@ class Slots:
         """True if so many may run at a time. One alone always may: Tune waits until it fits."""
         if trials + evaluations <= 1:
             return True
-        nodes, asked = self.nodes(), (trials, evaluations)  # about ten times a second
-        if asked not in self._answers:
-            self._answers[asked] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)
-        return self._answers[asked]
+        nodes, number = self.nodes(), (trials, evaluations)  # about ten times a second
+        if number not in self._answers:
+            self._answers[number] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)
+        return self._answers[number]
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Makes the jobs that actors get: of a trial, of an evaluation on benchmarks, of a cost probe."""
 
-from typing import Any
-
 from sweep_service.runner.plain_files import is_there
 from sweep_service.runner.trainer_process import Job, OwnJob, needed_packages
 from sweep_service.settings import Settings
@@ -14,12 +12,12 @@ from trainers.config import TrainingConfig
 
 
 def resources_of(spec: SweepSpec, work: Work) -> Resources:
-    """Return what a trial or an evaluation gets."""
+    """Return the resources of a trial or an evaluation."""
     return spec.evaluation_resources if isinstance(work, Evaluation) else spec.resources
 
 
 def own_job(spec: SweepSpec, after_step: int = 0) -> OwnJob | None:
-    """Return what a sweep's attempts need of its own trainer; None where ours trains."""
+    """Return the job of a sweep's own trainer; None where ours trains."""
     if spec.trainer is None:
         return None
     command, steps = spec.trainer.command, spec.trainer.steps
@@ -38,7 +36,10 @@ def work_job(store: Store, settings: Settings, sweep: Sweep, work: Work, attempt
     training = TrainingConfig.model_validate(config) if spec.trainer is None else None
     checkpoint, measure, keep_models, processes = None, None, (), 1
     if isinstance(work, Evaluation):
-        measure = _request(store, settings, sweep, work, model)
+        trial = None if work.trial_id is None else store.get_trial(work.trial_id)
+        benchmarks = benchmarks_of(sweep, trial, work.model_step if trial else 0)
+        results = settings.storage / work.sweep_id / work.id / "results"  # samples stay there over all attempts
+        measure = measuring_request(benchmarks, model, str(results) if trial else None)
     elif isinstance(work, Trial):
         checkpoint, keep_models = store.newest_checkpoint(work.id), steps_to_keep(spec, work)
         processes = 1 if training is None else resources.processes_for(training)
@@ -62,14 +63,6 @@ def work_job(store: Store, settings: Settings, sweep: Sweep, work: Work, attempt
         keep_models=keep_models,
         measure=measure,
     )
-
-
-def _request(store: Store, settings: Settings, sweep: Sweep, work: Evaluation, model: str | None) -> dict[str, Any]:
-    """Return what is to be measured; samples of a trained model stay in one folder over all attempts."""
-    if work.trial_id is None:
-        return measuring_request(benchmarks_of(sweep, None, 0), None, None)
-    benchmarks = benchmarks_of(sweep, store.get_trial(work.trial_id), work.model_step)
-    return measuring_request(benchmarks, model, str(settings.storage / work.sweep_id / work.id / "results"))
 
 
 def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:

@@ -89,7 +89,7 @@ class Ledger:
         return Nothing.LATER if job is Nothing.NOW and not self._running else job
 
     def outlook(self) -> Nothing | None:
-        """Return what `next_job` would say while nothing of the sweep runs: LATER, EVER, or None if it has a job."""
+        """Return the answer of `next_job` while nothing of the sweep runs: LATER, EVER, or None if it has a job."""
         work = self._next_work()
         if isinstance(work, Nothing):
             self._turns.withdraw()

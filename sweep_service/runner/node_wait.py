@@ -1,7 +1,7 @@
 """Waits until the cluster has a node on which a sweep's trials and evaluations fit."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sweep_service.runner.cluster import demanded
@@ -10,7 +10,7 @@ from sweep_service.runner.lease import Lease
 from sweep_service.runner.turns import GIVE_WAY_AFTER_S
 from sweep_service.runner.wishes import Wishes
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.records import Sweep, SweepState
+from sweep_service.sweep.records import SweepState
 from sweep_service.sweep.shares import Node, Part, fit, placeable
 from sweep_service.sweep.spec import Resources
 
@@ -29,12 +29,18 @@ def wait_for_nodes(
     Returns: the sweep's end if it has waited for as long as its spec says; None if it goes on.
     Raises: StaleEpoch.
     """
-    for work, resources, field in _needs(wishes.sweep):
+    spec, needs = wishes.sweep.spec, list[tuple[str, Resources, str]]()
+    if not wishes.sweep.has_trained:
+        needs.append(("a trial", spec.resources, "/resources"))
+    if wishes.sweep.benchmarks:
+        field = "/benchmarks/resources" if spec.benchmarks else "/resources"
+        needs.append(("an evaluation", spec.evaluation_resources, field))
+    for work, resources, field in needs:
         part = Part.of(resources)
         if fit([part], nodes()):
             continue
-        asked = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
-        lack = f"{work} asks for {asked}, which no node of the Ray cluster has"
+        needed = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
+        lack = f"{work} asks for {needed}, which no node of the Ray cluster has"
         began = time.monotonic()
         store.wait_in_turn(fence, None, slots=0)
         store.say_what_delays(fence, f"{lack}; the sweep begins as soon as one does")
@@ -53,13 +59,3 @@ def wait_for_nodes(
             remedy = f"lower {field}, or add such a node and have it go on: {command}"
             return SweepEnd(SweepState.FAILED, f"{lack}; {remedy}", wishes.sweep.generation)
     return None
-
-
-def _needs(sweep: Sweep) -> Iterator[tuple[str, Resources, str]]:
-    """Yield the kinds of work that the sweep has left, in words, their resources, and these resources' field."""
-    spec = sweep.spec
-    if not sweep.has_trained:
-        yield "a trial", spec.resources, "/resources"
-    if sweep.benchmarks:
-        field = "/benchmarks/resources" if spec.benchmarks else "/resources"
-        yield "an evaluation", spec.evaluation_resources, field

@@ -252,8 +252,8 @@ class OwnEvents:
 
 def _check_given(metrics: Mapping[str, float | None], *, counted: bool) -> None:
     """Refuse metrics of an evaluation that the service computes, or that cannot be what their names say."""
-    if given := sorted(set(metrics) & set(_COUNTED if counted else ())):
-        raise BadEvent(f"{', '.join(given)} follow from `problems`; leave them out of `metrics`")
+    if computed := sorted(set(metrics) & set(_COUNTED if counted else ())):
+        raise BadEvent(f"{', '.join(computed)} follow from `problems`; leave them out of `metrics`")
     if halves := sorted(name for name in metrics if name.startswith(_HALVES)):
         raise BadEvent(f"{', '.join(halves)[:200]}: scores of halves follow from `problems` alone; leave them out")
     for name, value in metrics.items():
@@ -295,8 +295,8 @@ def _reasons(error: ValidationError) -> Iterator[str]:
     for detail in details[:5]:
         place = ".".join(str(part) for part in detail["loc"][1:])
         value = cast("object", detail.get("input"))
-        given = not isinstance(value, dict | bytes) and detail["type"] not in ("json_invalid", "missing")
-        shown = f" ({value!r:.60})" if given else ""
+        has_value = not isinstance(value, dict | bytes) and detail["type"] not in ("json_invalid", "missing")
+        shown = f" ({value!r:.60})" if has_value else ""
         if detail["type"] == "union_tag_not_found":
             yield "it has no `type`, which says what the event is, such as step or evaluation"
         elif detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]":

@@ -49,9 +49,9 @@ class OwnNotes:
                     return []
                 if left_out > 0:
                     text = f"the first {MAX_WARNINGS} are kept; at least {left_out} more were left out"
-                    evidence = {"left_out": float(left_out)}
-                    told = {"code": LEFT_OUT, "message": f"of an attempt's warnings {text}", "evidence": evidence}
-                    return [{"type": "warning", **told, "step": event["step"], "time": event["time"]}]
+                    message, evidence = f"of an attempt's warnings {text}", {"left_out": float(left_out)}
+                    summary = {"type": "warning", "code": LEFT_OUT, "message": message, "evidence": evidence}
+                    return [{**summary, "step": event["step"], "time": event["time"]}]
             case "progress":
                 now = self._clock()
                 if now - self._last < max(_INTERVAL_S, _INTERVAL_SHARE * (now - self._begun)):

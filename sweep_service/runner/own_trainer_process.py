@@ -80,7 +80,7 @@ def note_after_step(directory: Path, step: int) -> None:
 
 
 def noted_after_step(directory: Path) -> int:
-    """Return from which step's checkpoint an attempt went on; 0 if it began anew, or its note cannot be read."""
+    """Return the step of the checkpoint from which an attempt went on; 0 if it began anew or its note is unreadable."""
     text = read_plain(directory / AFTER_STEP_FILE, _MAX_DIGITS)
     return int(text) if text.isdigit() and len(text) < _MAX_DIGITS else 0
 
@@ -95,7 +95,7 @@ def recorded_end(record: OwnRecord, directory: Path) -> AttemptEnd:
 
 
 def _announced_end(events: OwnEvents) -> AttemptEnd:
-    """Say how an attempt ended whose program says by its last event, or by exit code 0 alone, that it is done."""
+    """Return the end of an attempt whose program says by its last event, or by exit code 0 alone, that it is done."""
     if events.failed is not None:
         return AttemptEnd(Ending.FAILED, events.failed[:MESSAGE_LENGTH])
     if events.finished == "DIVERGED":

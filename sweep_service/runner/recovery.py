@@ -48,11 +48,9 @@ def end_unwatched(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | No
 
 def evaluated(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None, end: AttemptEnd) -> AttemptEnd:
     """Return the end, or FAILED if a trial of a trainer of one's own would succeed without any evaluation."""
-    if (
-        own is None
-        or end.ending is not Ending.SUCCEEDED
-        or store.curves(fence.sweep_id, [own.metric], [attempt.trial_id])
-    ):
+    if own is None or end.ending is not Ending.SUCCEEDED:
+        return end
+    if store.curves(fence.sweep_id, [own.metric], [attempt.trial_id]):
         return end
     return AttemptEnd(Ending.FAILED, f"no attempt of it wrote an evaluation; configs are compared by {own.metric}")
 

@@ -216,7 +216,7 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
 
 
 def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
-    """Say how a trainer ended.
+    """Return the end of a trainer.
 
     Args:
         exit_code: negative or above 128 for the signal that killed it; None if unknown, then its events decide.
@@ -246,7 +246,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
 
 
 def as_asked(directory: Path) -> str:
-    """Say who wanted a trainer to stop that ended as if it had been told to."""
+    """Say on whose wish a trainer stopped that ended as if it had been told to."""
     return "as its runner asked" if is_there(directory / STOP_FILE) else "as if told to stop, but not by its runner"
 
 

@@ -46,15 +46,15 @@ class Turns:
             alone: whether nothing else of the sweep runs.
         Raises: StaleEpoch.
         """
-        seen, nodes = list[Share](), self.nodes()
+        present, nodes = list[Share](), self.nodes()
 
         def is_turn(shares: Sequence[Share]) -> bool:
-            seen.extend(shares)
+            present.extend(shares)
             return is_turn_of(self._fence.sweep_id, shares, nodes)
 
         attempt = self._store.start_in_turn(self._fence, work_id, directory, part, part.slots(nodes), is_turn)
         if attempt is None:
-            self._wait(seen, nodes, alone=alone)
+            self._wait(present, nodes, alone=alone)
         else:
             self._since = self.delay = None
         return attempt

@@ -127,7 +127,7 @@ class WaitingWork:
         return free is None or free >= number
 
     def _reserved(self, stage: Stage | None) -> ReservedWork:
-        """Return for what a trial of this stage, or an evaluation, must leave room.
+        """Return the work for which a trial of this stage, or an evaluation, must leave room.
 
         Evaluations leave room for the confirm stage, and all trials for the evaluations.
         """
@@ -140,7 +140,7 @@ class WaitingWork:
         return ReservedWork(trials, max(0, self._later.evaluations - begun))
 
     def _confirm_trials_left(self, stage: Stage | None) -> int:
-        """Return how many confirm trials may still begin, for a trial of this stage or an evaluation that would begin.
+        """Return the number of confirm trials still to begin, for a trial of this stage or an evaluation to begin now.
 
         While a sweep that has been confirmed is tuned again, other configs may come to be the best, so that of its
         confirm trials only those of the baselines are sure to count.
@@ -172,8 +172,8 @@ class WaitingWork:
         if not sweep.benchmarks:
             return None
         trials, evaluations = store.list_trials(sweep.id), store.list_evaluations(sweep.id)
-        kept, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
-        if new := missing_evaluations(sweep, configs, trials, evaluations, kept.keys()):
+        models, configs = store.kept_models(sweep.id), store.list_configs(sweep.id)
+        if new := missing_evaluations(sweep, configs, trials, evaluations, models.keys()):
             store.add_evaluations(self._fence, new)
         for evaluation in [*evaluations, *new]:
             if evaluation.state is not TrialState.PENDING:

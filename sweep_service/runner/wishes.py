@@ -79,7 +79,7 @@ class Wishes:
         return self._interruption
 
     def halt(self, work_id: str) -> Halt | None:
-        """Return how an attempt of a trial or evaluation is to be ended: with the sweep, or it alone; None to go on.
+        """Return the end that an attempt of a trial or evaluation is to have: with the sweep, or alone; None to go on.
 
         A trial that is stopped by hand saves, too, so that it can go on if it is tried again.
         """

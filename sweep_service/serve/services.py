@@ -42,11 +42,11 @@ LONGEST_BACKOFF_S: Final = 30.0
 LOOK_EVERY_S: Final = 5.0
 """Seconds between two looks at whether a service shows life."""
 SILENT_S: Final = 30.0
-"""Seconds after which a server that answers nothing hangs."""
+"""A server that answers nothing for so many seconds hangs."""
 NODE_SILENT_S: Final = 60.0
 """Seconds without life after which Ray's node hangs; all trials on it begin again from their checkpoints then."""
 STILL_S: Final = heartbeat.DEAD_AFTER_S + 3 * heartbeat.BEAT_EVERY_S
-"""Seconds after which a worker whose loop has not moved hangs; it may wait a minute for its database."""
+"""A worker whose loop has not moved for so many seconds hangs; it may wait a minute for its database."""
 STARTS_S: Final = 300.0
 """Seconds without any sign of life after which a service hangs that has just been started."""
 
@@ -63,7 +63,7 @@ class Service:
     environment: dict[str, str]
     log: Path
     ready: Callable[[], bool] | None = None
-    """Says whether it does its work; None: nothing tells that, and it counts as ready once it is started."""
+    """True if it does its work; None: nothing tells that, and it counts as ready once it is started."""
     prepare: Callable[[], None] = lambda: None
     """Called before each start."""
     vigil: Vigil | None = None
@@ -260,7 +260,7 @@ def _port(address: str) -> int:
 
 
 def ray_folder(settings: Settings) -> Path:
-    """Return where Ray makes its folder: below home, or if that is too long a path for Ray's sockets, in a new folder.
+    """Return the place of Ray's folder: below home, or if that is too long a path for Ray's sockets, in a new folder.
 
     Ray opens its folder to everybody (0777), so it always lies in one that only its owner may enter.
     """
@@ -279,7 +279,7 @@ def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
 
 
 def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
-    """Return what tells whether a service is well.
+    """Return a function that is True if a service is well.
 
     Raises, when called: StrangerListens, if the address is somebody else's.
     """
@@ -287,7 +287,7 @@ def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
 
 
 def _speaks(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
-    """Return what tells whether a service answers at all: one that says what it lacks does not hang.
+    """Return a function that is True if a service answers at all: one that says what it lacks does not hang.
 
     Raises, when called: StrangerListens; OSError, if this process can open nothing, which says nothing of the service.
     """

@@ -215,7 +215,7 @@ class Stack:
 
 
 def _work_of(services: Sequence[Service]) -> Callable[[], bool]:
-    """Return what tells whether one of these services has worked since it was asked before, or is gone."""
+    """Return a function that is True if one of these services has worked since its last call, or is gone."""
     before = dict[int, float]()
 
     def worked() -> bool:

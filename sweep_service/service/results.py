@@ -66,14 +66,14 @@ class Results(ServicePart):
         ]
 
     def benchmark_scores(self, sweep_id: str) -> list[BenchmarkScore]:
-        """Return what a sweep's models score on its benchmarks, by evaluation, then by benchmark.
+        """Return the scores of a sweep's models on its benchmarks, by evaluation, then by benchmark.
 
         Raises: NotFound.
         """
         return [BenchmarkScore.of(evaluation, result) for evaluation, result in self._measured(sweep_id)]
 
     def problem_scores(self, sweep_id: str, benchmark: str) -> list[ProblemScore]:
-        """Return how a sweep's models do on each problem of a benchmark, by evaluation, then in the benchmark's order.
+        """Return the scores of a sweep's models on each problem of a benchmark, by evaluation, then in its order.
 
         Raises: NotFound.
         """
@@ -111,7 +111,7 @@ class Results(ServicePart):
         return [MetricKey(key=key, **(metric._asdict() if metric else {})) for key, metric in metrics.items()]
 
     def unknown_metrics(self, sweep_id: str, keys: Sequence[str]) -> dict[str, list[str]]:
-        """Return which of these names are of no metric, each with the metrics that it may mean, the closest first."""
+        """Return the names that no metric has, each with the metrics that it may mean, the closest first."""
         if not (others := [key for key in keys if key not in STEP_METRICS and key not in EVALUATION_METRICS]):
             return {}
         recorded = self.store.metric_keys(sweep_id)  # such as those of a program of its own
@@ -154,7 +154,7 @@ class Results(ServicePart):
         raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
 
     def reports(self, sweep_id: str) -> ReportsView:
-        """Return which final reports a sweep has, and whether a new one is being built.
+        """Return the final reports of a sweep; `building` is True while a new one is being built.
 
         Raises: NotFound.
         """
@@ -170,10 +170,8 @@ class Results(ServicePart):
 
         Raises: NotFound; Conflict, if one of them is archived.
         """
-        from sweep_service.report.compare import (
-            SweepResults,
-            compare_sweeps,
-        )  # brings scipy, which nothing else here needs
+        # brings scipy, which nothing else here needs
+        from sweep_service.report.compare import SweepResults, compare_sweeps
 
         if gone := self.store.deletions(sweep_ids):
             raise Conflict(f"{', '.join(gone)} has no curves any more, so it cannot be compared; its report is left")
@@ -220,7 +218,7 @@ class Results(ServicePart):
         )
 
     def judged(self, sweep_id: str) -> Judged:
-        """Return what a sweep's report says, while it runs the newest interim one; without a report, why there is none.
+        """Return the verdict of a sweep's report, while it runs the newest interim one; without a report, the reason.
 
         Raises: NotFound.
         """

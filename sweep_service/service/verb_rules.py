@@ -117,7 +117,7 @@ class VerbRules(ServicePart):
         return self.deletion(sweep_id)
 
     def deletion(self, sweep_id: str) -> DeletionView:
-        """Return how far a sweep's deletion is, and what it frees or would free.
+        """Return the progress of a sweep's deletion, and the disk and rows that it frees or would free.
 
         Raises: NotFound, if there never was such a sweep.
         """
