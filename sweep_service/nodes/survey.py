@@ -60,16 +60,9 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
         name = f"node {host}" if hosts.count(host) == 1 else f"node {host} {node['NodeID'][:6]}"
         gpus, seen = float(node["Resources"].get("GPU", 0)), _answer(answer)
         nonce = settings.storage / meeting / node["NodeID"] / NONCE_FILE
-        results.append(
-            Node(
-                name,
-                gpus,
-                seen,
-                0.0 if isinstance(seen, str) else _skew(_on(node, clock)),
-                nonce.read_text(encoding="utf-8") if nonce.is_file() else None,
-                bool(node["Resources"].get("CPU") or gpus),
-            )
-        )
+        skew_s = 0.0 if isinstance(seen, str) else _skew(_on(node, clock))
+        content = nonce.read_text(encoding="utf-8") if nonce.is_file() else None
+        results.append(Node(name, gpus, seen, skew_s, content, bool(node["Resources"].get("CPU") or gpus)))
     return results
 
 

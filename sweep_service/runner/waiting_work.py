@@ -62,11 +62,9 @@ class WaitingWork:
         most, running = self.sweep.spec.resources.max_parallel, trials + evaluations
         if most is not None and running >= most:
             return None
-        trains, measures, alone = room = (
-            self._fits(trials + 1, evaluations),
-            self._fits(trials, evaluations + 1),
-            self._fits(trials + 1, 0),
-        )
+        trains, measures = self._fits(trials + 1, evaluations), self._fits(trials, evaluations + 1)
+        alone = self._fits(trials + 1, 0)
+        room = (trains, measures, alone)
         if room == self._idle_room or not (trains or measures):
             return None
         may_train = alone and not self.sweep.has_trained

@@ -170,24 +170,13 @@ def services(
     if ray_temp_dir is not None:
         common |= client_environment(settings.home / "ray-token")
     api, worker = ([*_PYTHON_MODULE, "sweep_service", name] for name in ("api", "worker"))
+    answers = _vigil(_speaks(f"{settings.url}/livez"), SILENT_S)
+    moves = _vigil(heartbeat.movement(heartbeat.worker_file(settings.home)), STILL_S)
     return [
         *([] if ray_temp_dir is None else [_ray(settings, common, ray_temp_dir, cpus, gpus)]),
         *([_mlflow(settings, common)] if own_mlflow else []),
-        Service(
-            "api",
-            api,
-            common,
-            logs / "api.log",
-            _probe(f"{settings.url}/readyz"),
-            vigil=_vigil(_speaks(f"{settings.url}/livez"), SILENT_S),
-        ),
-        Service(
-            "worker",
-            worker,
-            common,
-            logs / "worker.log",
-            vigil=_vigil(heartbeat.movement(heartbeat.worker_file(settings.home)), STILL_S),
-        ),
+        Service("api", api, common, logs / "api.log", _probe(f"{settings.url}/readyz"), vigil=answers),
+        Service("worker", worker, common, logs / "worker.log", vigil=moves),
     ]
 
 
