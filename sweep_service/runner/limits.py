@@ -10,8 +10,7 @@ from typing import Final
 
 import psutil
 
-from sweep_service.processes.processor_use import has_worked, processor_time_s
-from sweep_service.processes.vigil import Vigil
+from sweep_service.processes.vigil import Vigil, has_worked, processor_time_s
 from sweep_service.runner.trainer_launch import STOP_GRACE_S
 from sweep_service.runner.trainer_process import EVENTS_FILE, Trainer
 

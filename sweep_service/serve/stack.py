@@ -17,8 +17,7 @@ from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
 from sweep_service.processes.heartbeat import node_file
-from sweep_service.processes.processor_use import has_worked, processor_time_s
-from sweep_service.processes.vigil import Vigil
+from sweep_service.processes.vigil import Vigil, has_worked, processor_time_s
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import LOOK_EVERY_S, Service, note_addresses, ray_folder, services
 from sweep_service.settings import Settings
