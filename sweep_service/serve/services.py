@@ -229,14 +229,19 @@ def note_addresses(settings: Settings) -> None:
 def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
     home, log = settings.home / "mlflow", settings.home / "logs" / "mlflow.log"
     home.mkdir(exist_ok=True)
-    _upgrade_mlflow(home, common)
+    database, mark, version = home / "mlflow.db", home / "version", metadata.version("mlflow")
+    # another version of MLflow made it; a new one is made by the server
+    if database.exists() and (not mark.exists() or mark.read_text() != version):
+        command = [*_PYTHON_MODULE, "mlflow", "db", "upgrade", f"sqlite:///{database}"]
+        subprocess.run(command, env=common, check=True, capture_output=True)
+    mark.write_text(version)
     assert settings.mlflow_token_file is not None
     ensure_token(settings.mlflow_token_file)
     port = str(_port(settings.mlflow_url))
     command = [
         *(*_PYTHON_MODULE, "mlflow", "server", "--app-name", "sweeps"),
         *("--host", "127.0.0.1", "--port", port, "--workers", "1"),
-        *("--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"),
+        *("--backend-store-uri", f"sqlite:///{database}"),
         *("--artifacts-destination", str(home / "artifacts")),
     ]
     environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
@@ -256,15 +261,6 @@ def ray_folder(settings: Settings) -> Path:
     if settings.ray_temp_dir is None and short_enough(settings.home / "ray"):
         return settings.home / "ray"
     return Path(tempfile.mkdtemp(prefix="sweeps-", dir=settings.ray_temp_dir)) / "ray"
-
-
-def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
-    """Migrate an MLflow database that another version of MLflow made; a new one is made by the server."""
-    mark, version = home / "version", metadata.version("mlflow")
-    if (home / "mlflow.db").exists() and (not mark.exists() or mark.read_text() != version):
-        command = [*_PYTHON_MODULE, "mlflow", "db", "upgrade", f"sqlite:///{home / 'mlflow.db'}"]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-    mark.write_text(version)
 
 
 def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
