@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -115,13 +116,10 @@ def _gpus() -> dict[str, Any]:
     )
     if ran.returncode:
         return {"problem": (ran.stderr.strip().splitlines() or ["torch said nothing"])[-1]}
-    return {"names": json.loads(ran.stdout), "driver": _driver()}
-
-
-def _driver() -> str | None:
+    facts = {"names": json.loads(ran.stdout), "driver": None}
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
+    with suppress(OSError):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_GPU_TIMEOUT_S, check=False)
-    except OSError:
-        return None
-    return (ran.stdout.split() or [None])[0] if ran.returncode == 0 else None
+        if ran.returncode == 0 and (words := ran.stdout.split()):
+            facts["driver"] = words[0]
+    return facts

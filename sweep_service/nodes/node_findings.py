@@ -40,10 +40,8 @@ def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: s
             continue
         problems = [*_installation(node.seen, here), *_gpus(node, node.seen["gpus"]), *_clock(node)]
         if node.runs_trials:
-            problems += [
-                *_storage(node, node.seen["storage"], nonce, storage),
-                *_cache(node.seen["cache"], here["cache"], cache),
-            ]
+            problems += _storage(node, node.seen["storage"], nonce, storage)
+            problems += _cache(node.seen["cache"], here["cache"], cache)
         yield from ((node.name, verdict, detail) for verdict, detail in problems)
         if not problems and not node.runs_trials:
             yield node.name, "ok", "code as here; Ray places no trial there, for it offers no CPU and no GPU"
@@ -117,10 +115,8 @@ def _gpus(node: Node, answer: Mapping[str, Any] | None) -> Iterator[tuple[str, s
 def _clock(node: Node) -> Iterator[tuple[str, str]]:
     if abs(node.skew_s) > _SKEW_S:
         side = "ahead" if node.skew_s > 0 else "behind"
-        yield (
-            "warning",
-            f"its clock is at least {abs(node.skew_s):.0f} s {side}; times in curves will be; run NTP there",
-        )
+        skew = f"{abs(node.skew_s):.0f} s {side}"
+        yield "warning", f"its clock is at least {skew}; times in curves will be; run NTP there"
 
 
 def _counted(names: Sequence[str]) -> list[str]:

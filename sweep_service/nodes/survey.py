@@ -60,16 +60,9 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
         name = f"node {host}" if hosts.count(host) == 1 else f"node {host} {node['NodeID'][:6]}"
         gpus, seen = float(node["Resources"].get("GPU", 0)), _answer(answer)
         nonce = settings.storage / meeting / node["NodeID"] / NONCE_FILE
-        results.append(
-            Node(
-                name,
-                gpus,
-                seen,
-                0.0 if isinstance(seen, str) else _skew(_on(node, clock)),
-                nonce.read_text(encoding="utf-8") if nonce.is_file() else None,
-                bool(node["Resources"].get("CPU") or gpus),
-            )
-        )
+        skew_s = 0.0 if isinstance(seen, str) else _skew(_on(node, clock))
+        content = nonce.read_text(encoding="utf-8") if nonce.is_file() else None
+        results.append(Node(name, gpus, seen, skew_s, content, bool(node["Resources"].get("CPU") or gpus)))
     return results
 
 
@@ -92,7 +85,11 @@ def _answer(reference: Any) -> dict[str, Any] | str:
     except GetTimeoutError:
         return f"no answer within {LIMIT_S:.0f} s; look at its raylet and its disks"
     except RayError as error:
-        return _reason(error)
+        cause = getattr(error, "cause", None) or error
+        text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1][:300]
+        if "ModuleNotFoundError" in str(error) or "AttributeError" in str(error):
+            return f"this version of the code is not installed there ({text}); install it and restart its Ray"
+        return f"it cannot look at itself: {text}"
 
 
 def _skew(asking: Any) -> float:
@@ -107,14 +104,6 @@ def _skew(asking: Any) -> float:
         return 0.0
     after = time.time()
     return max(0.0, there - after) or min(0.0, there - before)
-
-
-def _reason(error: Exception) -> str:
-    cause = getattr(error, "cause", None) or error
-    text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1][:300]
-    if "ModuleNotFoundError" in str(error) or "AttributeError" in str(error):
-        return f"this version of the code is not installed there ({text}); install it and restart its Ray"
-    return f"it cannot look at itself: {text}"
 
 
 def main() -> int:

@@ -88,7 +88,7 @@ def run_to_end(
 
 
 def end_in_words(code: int) -> str:
-    """Say how a process ended, from its exit code, which is negative for a signal."""
+    """Return a process's end in words, from its exit code, which is negative for a signal."""
     if code >= 0:
         return f"with exit code {code}"
     if code == -signal.SIGKILL:
@@ -141,7 +141,7 @@ def started_at(pid: int) -> float | None:
 
 
 def is_alive(host: str | None, pid: int | None, started: float | None) -> bool:
-    """Say whether exactly that process lives on this host."""
+    """True if exactly that process lives on this host."""
     return host == this_host() and pid is not None and started is not None and started_at(pid) == started
 
 
@@ -167,21 +167,17 @@ def _kill_below(pid: int) -> None:
     deadline = time.monotonic() + _KILLS_WITHIN_S
     with suppress(psutil.NoSuchProcess):
         while time.monotonic() < deadline:
-            below = [one for one in psutil.Process(pid).children(recursive=True) if _may_be_killed(one)]
+            below = list[psutil.Process]()
+            for process in psutil.Process(pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if process.status() != psutil.STATUS_ZOMBIE:  # else it only waits for its parent to notice its end
+                        below.append(process)
             if not below:
                 return
             for process in below:
                 with suppress(psutil.Error):
                     process.kill()
             time.sleep(0.01)
-
-
-def _may_be_killed(process: psutil.Process) -> bool:
-    """Say whether a process lives, and does not only wait for its parent to notice its end."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _signal(pid: int, number: int) -> None:

@@ -16,9 +16,9 @@ class DiskUse(NamedTuple):
 
 
 def disk_use(folder: Path) -> DiskUse:
-    """Return what removing a folder frees; nothing, if there is none. Links are counted, not followed.
+    """Return the disk that removing a folder frees; none, if there is no folder. Links are counted, not followed.
 
-    What lies deeper than a path can reach is not counted.
+    Files that lie deeper than a path can reach are not counted.
 
     Raises: OSError, if something below it cannot be looked at.
     """

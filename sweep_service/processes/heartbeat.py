@@ -53,10 +53,10 @@ def node_file(home: Path) -> Path:
 
 
 def missing_worker(home: Path) -> str | None:
-    """Return what is wrong with the worker of this machine; None if its loop has moved within the last minute."""
+    """Return the trouble with the worker of this machine; None if its loop has moved within the last minute."""
     file = worker_file(home)
     try:
-        age_s = _age_s(file)
+        age_s = time.time() - file.stat().st_mtime
     except OSError as error:
         return f"no worker runs on {this_host()}: {file} cannot be read ({error.strerror})"
     if abs(age_s) > DEAD_AFTER_S:
@@ -65,20 +65,16 @@ def missing_worker(home: Path) -> str | None:
 
 
 def standstill(home: Path) -> str | None:
-    """Return what of this machine does not work although it was started and not ended; None if nothing is known."""
+    """Name the part of this machine that was started, has not ended, and does not work; None if none is known."""
     for name, file in (("the worker", worker_file(home)), ("Ray's node", node_file(home))):
         with suppress(OSError):  # it was never started, or has ended
-            if (age_s := abs(_age_s(file))) > SILENT_S:
+            if (age_s := abs(time.time() - file.stat().st_mtime)) > SILENT_S:
                 return f"{name} on {this_host()} has shown no life for {age_s:.0f} s, so sweeps wait ({file})"
     return None
 
 
-def _age_s(file: Path) -> float:
-    return time.time() - file.stat().st_mtime
-
-
 def movement(file: Path) -> Callable[[], bool]:
-    """Return what tells whether a sign of life has changed since it was asked before, by no clock.
+    """Return a function that is True if a sign of life has changed since its last call, by no clock.
 
     Without a file nothing can be told, as on a disk that takes no new ones; there is life then.
     """

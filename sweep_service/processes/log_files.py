@@ -48,7 +48,11 @@ def read_log(path: Path, storage: Path, offset: int = 0, limit: int = MAX_PART, 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb", buffering=0) as file:
-            size = _checked_size(descriptor, path, storage)
+            status = os.fstat(descriptor)
+            real = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # where it is, not where it was at the last look
+            if not stat.S_ISREG(status.st_mode) or not real.is_relative_to(storage.resolve()):
+                raise NoLog(f"{path} is not a file of the storage {storage}, so it is not shown as a log")
+            size = status.st_size
             first = min(offset, size) if tail is None else max(0, size - limit)
             file.seek(first)
             content = file.read(min(limit, size - first))
@@ -58,20 +62,8 @@ def read_log(path: Path, storage: Path, offset: int = 0, limit: int = MAX_PART, 
         raise NoLog(f"the log {path} cannot be read on {this_host()}: {error.strerror or error}") from error
     if tail is None:
         return LogBytes(content, first, size)
-    kept = _last_lines(content, tail)
-    return LogBytes(kept, first + len(content) - len(kept), size)
-
-
-def _checked_size(descriptor: int, path: Path, storage: Path) -> int:
-    """Return the size of an open log.
-
-    Raises: NoLog, if it is not a file of the storage.
-    """
-    status = os.fstat(descriptor)
-    real = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # where it is, not where it was when somebody looked
-    if not stat.S_ISREG(status.st_mode) or not real.is_relative_to(storage.resolve()):
-        raise NoLog(f"{path} is not a file of the storage {storage}, so it is not shown as a log")
-    return status.st_size
+    last_lines = _last_lines(content, tail)
+    return LogBytes(last_lines, first + len(content) - len(last_lines), size)
 
 
 def _last_lines(content: bytes, lines: int) -> bytes:

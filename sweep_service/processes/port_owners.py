@@ -41,7 +41,8 @@ def check_connection(connection: socket.socket, trusted: Sequence[str] = ()) -> 
         trusted: names or numbers of further users.
     Raises: StrangerListens.
     """
-    peer, own = (_address(name[0]) for name in (connection.getpeername(), connection.getsockname()))
+    names = (connection.getpeername()[0], connection.getsockname()[0])
+    peer, own = (_unmapped(ipaddress.ip_address(name.partition("%")[0])) for name in names)
     port, own_port = connection.getpeername()[1], connection.getsockname()[1]
     if peer != own and not peer.is_loopback:  # what this machine sends to an address of its own has that at both ends
         return
@@ -86,14 +87,14 @@ def checked_connections(trusted: Sequence[str] = ()) -> Callable[[Any], None]:
 
 
 def _listeners(sockets: Sequence[_Socket], peer: Address) -> list[_Socket]:
-    """Return those of a port's sockets that may get a connection to `peer`: the kernel prefers the most exact address.
+    """Return a port's sockets that may get a connection to `peer`: the kernel prefers the most exact address.
 
     A socket on `::` comes last for IPv4, and may not take IPv4 at all.
     """
     any_of_family = ipaddress.ip_address("0.0.0.0" if peer.version == 4 else "::")
     for address in (peer, any_of_family, ipaddress.IPv6Address("::")):
-        if found := [one for one in sockets if one.listens and one.address == address]:
-            return found
+        if listeners := [one for one in sockets if one.listens and one.address == address]:
+            return listeners
     return []
 
 
@@ -114,10 +115,6 @@ def _parsed(text: str) -> tuple[Address, int]:
     words, port = text.split(":")
     raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
     return _unmapped(ipaddress.ip_address(raw)), int(port, 16)
-
-
-def _address(text: str) -> Address:
-    return _unmapped(ipaddress.ip_address(text.partition("%")[0]))
 
 
 def _unmapped(address: Address) -> Address:

@@ -72,10 +72,10 @@ def new_ray_token(path: Path) -> None:
 
 
 def is_ready(log: Path) -> bool:
-    """Say whether the head that writes this log has started all its parts."""
+    """True if the head that writes this log has started all its parts."""
     return log.exists() and b"Ray runtime started" in log.read_bytes()
 
 
 def short_enough(temp_dir: Path) -> bool:
-    """Say whether the paths of Ray's sockets fit: they may have 107 bytes, of which Ray takes 65."""
+    """True if the paths of Ray's sockets fit: they may have 107 bytes, of which Ray takes 65."""
     return len(os.fsencode(temp_dir)) <= 42

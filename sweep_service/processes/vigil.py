@@ -1,4 +1,4 @@
-"""Notices a hung process: one that shows no sign of life at several looks in a row.
+"""Notices a hung process, which shows no sign of life at several looks in a row: processor time, for one.
 
 Looks are counted, no hours: while a machine sleeps, or the one who looks is held up, nobody looks, and nothing counts.
 """
@@ -6,6 +6,14 @@ Looks are counted, no hours: while a machine sleeps, or the one who looks is hel
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
+
+import psutil
+
+BUSY_SHARE: Final = 0.005
+"""A process that takes more than this share of one core works. A process that is stopped or waits for ever takes none,
+apart from threads that wake to look around; sampling, training and loading take many times more, whatever a GPU does.
+"""
 
 
 class Vigil:
@@ -35,7 +43,10 @@ class Vigil:
     def hangs(self) -> bool:
         """Look, if it is time to; return whether there has been no life for so long that the watched one hangs."""
         if time.monotonic() >= self._next_look:
-            alive = self._look()
+            try:
+                alive = self._shows_life()
+            finally:  # also after an error, which counts for nothing
+                self._next_look = time.monotonic() + self._every_s
             self._lifeless_looks = 0 if alive else self._lifeless_looks + 1
             self.has_seen_life |= alive
         patience_s = self._patience_s if self.has_seen_life or self._first_s is None else self._first_s
@@ -52,8 +63,23 @@ class Vigil:
         self._lifeless_looks, self.has_seen_life = 0, False
         self._next_look = time.monotonic() + self._every_s
 
-    def _look(self) -> bool:
-        try:
-            return self._shows_life()
-        finally:  # also after an error, which counts for nothing
-            self._next_look = time.monotonic() + self._every_s
+
+def processor_time_s(pid: int) -> float:
+    """Return the seconds of processor time of a process, of all below it, and of those that have ended there.
+
+    Raises: psutil.Error, if there is no such process.
+    """
+    process, busy_s = psutil.Process(pid), 0.0
+    for one in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = one.cpu_times()
+            busy_s += times.user + times.system + times.children_user + times.children_system
+    return busy_s
+
+
+def has_worked(before_s: float, now_s: float, over_s: float) -> bool:
+    """True if a process has worked between two looks at its `processor_time_s`, `over_s` seconds apart.
+
+    The sum falls when a process below ends whose parent does not wait for it: that is work, too.
+    """
+    return not 0 <= now_s - before_s < BUSY_SHARE * over_s

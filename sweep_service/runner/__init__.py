@@ -4,7 +4,9 @@ driver           connects to Ray, runs Tune, says where the sweep stands
 wishes           reads what the user wishes of the sweep; everybody asks it
 cost_probe       measures, before the first trial, what a trial costs
 searcher         Tune's hooks, each a few lines: their meaning is in ledger
-ledger           between Tune and the store: which trial comes next, what it reported, how it ended
+ledger           between Tune and the store: attempts begin, report and end
+waiting_work     the trial or evaluation that comes next
+jobs             made from rows, for actors to run
 stages           the next configs and trials of a sweep, as a pure function of its rows
 recovery         ends attempts that an earlier runner left behind
 lease            holds the sweep while Tune's loop moves

@@ -58,10 +58,6 @@ class Slots:
         self._nodes, self._counted_at = list[Node](), float("-inf")
         self._answers = dict[tuple[int, int], bool]()
 
-    def __call__(self, trials: int, evaluations: int) -> bool:
-        """True if so many may run at a time. One alone always may: Tune waits until it fits."""
-        return trials + evaluations <= 1 or self.fit(trials, evaluations)
-
     def nodes(self) -> Sequence[Node]:
         """Return the resources of the nodes that live now, or did a few seconds ago."""
         if time.monotonic() - self._counted_at > COUNT_EVERY_S:  # nodes come and go
@@ -69,12 +65,14 @@ class Slots:
             self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         return self._nodes
 
-    def fit(self, trials: int, evaluations: int) -> bool:
-        """True if the nodes have room for so many, all together."""
-        nodes, asked = self.nodes(), (trials, evaluations)  # about ten times a second
-        if asked not in self._answers:
-            self._answers[asked] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)
-        return self._answers[asked]
+    def __call__(self, trials: int, evaluations: int) -> bool:
+        """True if so many may run at a time. One alone always may: Tune waits until it fits."""
+        if trials + evaluations <= 1:
+            return True
+        nodes, number = self.nodes(), (trials, evaluations)  # about ten times a second
+        if number not in self._answers:
+            self._answers[number] = fit([self._trial] * trials + [self._evaluation] * evaluations, nodes)
+        return self._answers[number]
 
 
 @contextmanager

@@ -9,15 +9,15 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayError
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.jobs import probe_job
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import MARK_EVERY_S
 from sweep_service.runner.machine_wait import MachineWait
-from sweep_service.runner.trainer_process import Job, needed_packages
+from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.cost import above_budget, costliest, measured, probe_shape
 from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.plan import make_plan
@@ -146,7 +146,7 @@ class ProbeStage:
                     self._process = tuple(json.loads(result["process"]))
                 ending, message = Ending(result.get("ending", ending)), result.get("message")
             if interruption := self._wishes.interruption:
-                ending = interruption.ending
+                ending = interruption.halt.ending
         except OutOfMemoryError as error:
             ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, str(error))
         except RayError as error:
@@ -154,7 +154,11 @@ class ProbeStage:
         finally:
             self._end(actor)
         if ending is Ending.TIMED_OUT:
-            message = _too_slow(sweep)
+            message = (
+                f"a few updates at full length took longer than budget.max_trial_hours "
+                f"{sweep.spec.budget.max_trial_hours or 0.0:g}: no trial could end; raise it, or shorten "
+                "rollout.max_completion_tokens"
+            )
         elif ending is Ending.DIVERGED:
             ending, message = Ending.FAILED, "a loss or gradient was not finite within the first updates"
         elif ending is Ending.KILLED:
@@ -220,39 +224,6 @@ class _ProbeRecord:
         figures = self._figures if ending is Ending.SUCCEEDED else None
         state = ProbeState(MEANINGS[ending].outcome)
         return self._store.finish_probe(self._fence, self._probe, state, self._held_s, message=message, figures=figures)
-
-
-def probe_job(sweep: Sweep, settings: Settings, probe: CostProbe, training: TrainingConfig, gpu_hours: float) -> Job:
-    """Return the job of the probe's actor.
-
-    Args:
-        gpu_hours: GPU-hours that earlier probes of the sweep took; all its probes share the time limit of one trial.
-    """
-    resources = sweep.spec.resources
-    held_s = gpu_hours * 3600 / resources.gpus if resources.gpus else 0.0
-    return Job(
-        trial_id="probe",
-        attempt=probe.number,
-        directory=str(settings.storage / sweep.id / "probe" / str(probe.number)),
-        config=training.model_dump(mode="json"),
-        needs=needed_packages(training),
-        threads=max(1, int(resources.cpus)),
-        gpus=resources.gpus,
-        processes=resources.processes_for(training),
-        resume_from=None,
-        cache=str(settings.cache),
-        limit_s=left_s(sweep.spec, held_s),
-        hung_after_s=60 * sweep.spec.retries.hung_after_minutes,
-        probe=True,
-    )
-
-
-def _too_slow(sweep: Sweep) -> str:
-    hours = sweep.spec.budget.max_trial_hours or 0.0
-    return (
-        f"a few updates at full length took longer than budget.max_trial_hours {hours:g}: no trial could end; raise "
-        "it, or shorten rollout.max_completion_tokens"
-    )
 
 
 def _span(hours: float) -> str:

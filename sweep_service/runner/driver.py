@@ -13,7 +13,7 @@ from sweep_service.runner.cost_probe import ProbeStage, SweepEnd
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.leftovers import remove_unneeded
-from sweep_service.runner.node_wait import NodeWait
+from sweep_service.runner.node_wait import wait_for_nodes
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import StoreCallback, StoreSearcher, WishScheduler
 from sweep_service.runner.trainer_process import Job
@@ -60,8 +60,7 @@ def _run_trials(
     store.say_what_delays(fence, None)  # the worker, or an earlier runner, may have
     if raylet is not None:
         lease.watch(raylet)
-    node_wait = NodeWait(store, fence, lease, wishes, slots.nodes)
-    if unmet := node_wait.run():
+    if unmet := wait_for_nodes(store, fence, lease, wishes, slots.nodes):
         return unmet
     if wishes.interruption:
         return None
@@ -77,14 +76,14 @@ def _run_trials(
         lease.beat()
         if nothing is None:
             _run_tune(sweep, fence, settings, ledger, lease, wishes)
-        elif unmet := node_wait.run():  # a node may have gone meanwhile
+        elif unmet := wait_for_nodes(store, fence, lease, wishes, slots.nodes):  # a node may have gone meanwhile
             return unmet
         else:
             time.sleep(ASK_EVERY_S)
     if wishes.interruption:
         return None
-    state = SweepState.FINALIZING if ledger.given_up is None else SweepState.FAILED
-    return SweepEnd(state, ledger.given_up, ledger.generation)
+    reason, generation = ledger.waiting.given_up, ledger.waiting.sweep.generation
+    return SweepEnd(SweepState.FINALIZING if reason is None else SweepState.FAILED, reason, generation)
 
 
 def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:

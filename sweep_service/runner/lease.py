@@ -42,7 +42,7 @@ class Lease:
 
     def start(self) -> None:
         """Begin to renew; the worker that claimed the sweep has left a lease behind."""
-        threading.Thread(target=self._run, name="lease", daemon=True).start()
+        threading.Thread(target=self._renew, name="lease", daemon=True).start()
 
     def stop(self) -> None:
         """Stop renewing."""
@@ -62,33 +62,31 @@ class Lease:
 
     def watch(self, raylet: int) -> None:
         """End this process when the process with pid `raylet` ends."""
-        threading.Thread(target=self._end_with, args=(raylet,), name="raylet-watch", daemon=True).start()
 
-    def _end_with(self, pid: int) -> None:
-        while not _wait_for_end(pid):
-            time.sleep(1)  # out of file handles, for instance: that passes
-        if not self._stopped.is_set():
-            self._end(NO_RAY_EXIT_CODE, "the Ray node of this runner has gone")
+        def end_with_it() -> None:
+            while not _wait_for_end(raylet):
+                time.sleep(1)  # out of file handles, for instance: that passes
+            if not self._stopped.is_set():
+                self._end(NO_RAY_EXIT_CODE, "the Ray node of this runner has gone")
 
-    def _run(self) -> None:
-        try:
-            self._renew()
-        except BaseException as error:  # noqa: BLE001 (a runner must not go on while nobody renews its lease)
-            self._end(LOST_EXIT_CODE, f"the lease is no longer renewed ({type(error).__name__}: {error})")
+        threading.Thread(target=end_with_it, name="raylet-watch", daemon=True).start()
 
     def _renew(self) -> None:
-        while not self._stopped.wait(RENEW_EVERY_S):
-            now = time.monotonic()
-            if now - self._moved_at > LONGEST_STEP_S:
-                self._end(STUCK_EXIT_CODE, f"Tune's loop has not moved for {LONGEST_STEP_S:.0f} s")
-            try:
-                self._store.renew_lease(self._fence, LEASE_S)
-                self._renewed_at = now
-            except StaleEpoch as error:
-                self._end(LOST_EXIT_CODE, str(error))
-            except (SQLAlchemyError, OSError) as error:
-                if now - self._renewed_at > LEASE_S:
-                    self._end(LOST_EXIT_CODE, f"the lease could not be renewed for {LEASE_S:.0f} s: {error}")
+        try:
+            while not self._stopped.wait(RENEW_EVERY_S):
+                now = time.monotonic()
+                if now - self._moved_at > LONGEST_STEP_S:
+                    self._end(STUCK_EXIT_CODE, f"Tune's loop has not moved for {LONGEST_STEP_S:.0f} s")
+                try:
+                    self._store.renew_lease(self._fence, LEASE_S)
+                    self._renewed_at = now
+                except StaleEpoch as error:
+                    self._end(LOST_EXIT_CODE, str(error))
+                except (SQLAlchemyError, OSError) as error:
+                    if now - self._renewed_at > LEASE_S:
+                        self._end(LOST_EXIT_CODE, f"the lease could not be renewed for {LEASE_S:.0f} s: {error}")
+        except BaseException as error:  # noqa: BLE001 (a runner must not go on while nobody renews its lease)
+            self._end(LOST_EXIT_CODE, f"the lease is no longer renewed ({type(error).__name__}: {error})")
 
     def _end(self, code: int, reason: str) -> None:
         try:

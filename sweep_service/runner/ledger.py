@@ -1,7 +1,6 @@
-"""The runner's book of trials and evaluations, between Tune and the store: hands out, stores reports, ends.
+"""The attempts of a sweep under way, between Tune and the store: they begin, report and end here.
 
-An evaluation on benchmarks is handed out only while no trial can begin, and none while a trial waits for evaluations to
-end. So training waits for nothing but evaluations that had begun before there was a trial for their place.
+Which trial or evaluation comes next is for `waiting_work`, whether it is the sweep's turn for `turns`.
 """
 
 import json
@@ -13,26 +12,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.jobs import own_job, resources_of, work_job
 from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.plain_files import is_there
-from sweep_service.runner.recovery import end_unwatched, evaluated, own_job
+from sweep_service.runner.recovery import end_unwatched, evaluated
 from sweep_service.runner.running_attempt import RunningAttempt
-from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job, needed_packages
+from sweep_service.runner.trainer_process import STOP_FILE, AttemptEnd, Job
 from sweep_service.runner.turns import Turns
 from sweep_service.runner.waiting_work import WaitingWork
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.budget import (
-    left_s,
-    stopped_message,
-)
+from sweep_service.sweep.budget import left_s, stopped_message
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, steps_to_keep
-from sweep_service.sweep.records import Attempt, Config, Evaluation, Sweep, Trial, Work
+from sweep_service.sweep.records import Attempt, Evaluation, Trial, Work
 from sweep_service.sweep.shares import Node, Part
-from sweep_service.sweep.spec import Resources
-from trainers.config import TrainingConfig
 
 MARK_EVERY_S: Final = 5.0
 """Seconds between two notes in the store of how long a trial has held its resources."""
@@ -59,7 +53,7 @@ class Ledger:
 
     Args:
         fence: the right to write; every method may raise StaleEpoch.
-        fits: whether so many trials and so many evaluations may run at a time, asked anew each time.
+        fits: as for `WaitingWork`.
         nodes, give_way: as for `Turns`.
     """
 
@@ -74,33 +68,16 @@ class Ledger:
         give_way: Callable[[], None],
     ) -> None:
         self._turns = Turns(store, fence, nodes, give_way)
-        self._store, self._fence, self._settings, self._fits, self._wishes = store, fence, settings, fits, wishes
-        self._configs: dict[str, Config] = {}
+        self._store, self._fence, self._settings, self._wishes = store, fence, settings, wishes
+        self.waiting = WaitingWork(store, fence, wishes.sweep, fits)
+        """The work that waits, and the sweep for whose generation this hands out."""
         self._running: dict[str, RunningAttempt] = {}  # by the names that Tune gives to trials
-        # With this room the rows gave nothing to do, and none of them has changed since.
-        self._idle_room: tuple[bool, ...] | None = None
         self._machine = MachineWait(settings.storage)
         # The furthest step of each trial or evaluation that was lost, and how often in a row it was lost since then.
         self._losses: dict[tuple[str, Ending], tuple[int, int]] = {}
         self._delay: str | None = None  # what the store says of it
         self.had_nothing = True
         """True if nothing was handed out when it was last asked, so that no idle actor is to hold a slot for it."""
-        self._sweep = wishes.sweep
-        self._waiting = WaitingWork(store, fence, wishes.sweep)
-
-    @property
-    def generation(self) -> int:
-        """The sweep's generation for which this hands out."""
-        return self._sweep.generation
-
-    @property
-    def given_up(self) -> str | None:
-        """Why no other trial begins because those so far have failed; None while there is hope."""
-        return self._waiting.given_up
-
-    def _take(self, sweep: Sweep) -> None:
-        self._sweep, self._idle_room = sweep, None
-        self._waiting.take(sweep)
 
     def next_job(self, name: str) -> Job | Nothing:
         """Hand out the next trial or evaluation as `name`, if it is the sweep's turn.
@@ -112,7 +89,7 @@ class Ledger:
         return Nothing.LATER if job is Nothing.NOW and not self._running else job
 
     def outlook(self) -> Nothing | None:
-        """Return what `next_job` would say while nothing of the sweep runs: LATER, EVER, or None if it has a job."""
+        """Return the answer of `next_job` while nothing of the sweep runs: LATER, EVER, or None if it has a job."""
         work = self._next_work()
         if isinstance(work, Nothing):
             self._turns.withdraw()
@@ -134,81 +111,25 @@ class Ledger:
         if attempt is None:
             return Nothing.NOW
         self._wishes.stops.pop(work.id, None)  # one that was heard before is over: somebody has it tried again
-        self._running[name] = RunningAttempt(attempt, work, self._sweep.spec.budget.max_trial_hours)
-        return self._job(work, attempt)
+        self._running[name] = RunningAttempt(attempt, work, self.waiting.sweep.spec.budget.max_trial_hours)
+        model = self.waiting.model(work) if isinstance(work, Evaluation) and work.trial_id is not None else None
+        return work_job(self._store, self._settings, self.waiting.sweep, work, attempt, model)
 
     def _next_work(self) -> Work | Nothing:
         if self._wishes.interruption:
             return Nothing.EVER
-        if self._wishes.sweep.generation != self._sweep.generation:
-            self._take(self._wishes.sweep)
-        most = self._sweep.spec.resources.max_parallel
-        if not self._machine.is_over or (most is not None and len(self._running) >= most):
+        if self._wishes.sweep.generation != self.waiting.sweep.generation:
+            self.waiting.take(self._wishes.sweep)
+        if not self._machine.is_over:
             return Nothing.NOW
         evaluations = sum(isinstance(running.work, Evaluation) for running in self._running.values())
-        trials, fits = len(self._running) - evaluations, self._fits
-        trains, measures, alone = room = (
-            fits(trials + 1, evaluations),
-            fits(trials, evaluations + 1),
-            fits(trials + 1, 0),
-        )
-        if room == self._idle_room or not (trains or measures):
-            return Nothing.NOW
-        may_train, others_run = alone and not self._sweep.has_trained, bool(self._running)
-        trial = self._waiting.next_trial(others_run=others_run) if may_train else None
-        if self.given_up is not None:
-            return Nothing.NOW if self._running else Nothing.EVER
-        work = trial if trains else None  # else it waits for evaluations to end, and no other goes before it
-        if trial is None and measures:
-            work = self._waiting.next_evaluation(others_run=others_run)
+        work = self.waiting.next_work(len(self._running) - evaluations, evaluations)
         if work is None:
-            self._idle_room = room if self._running else None
             return Nothing.NOW if self._running else Nothing.EVER
         return work
 
     def _part(self, work: Work) -> Part:
-        return Part.of(self._resources(work))
-
-    def _resources(self, work: Work) -> Resources:
-        spec = self._sweep.spec
-        return spec.evaluation_resources if isinstance(work, Evaluation) else spec.resources
-
-    def _job(self, work: Work, attempt: Attempt) -> Job:
-        if work.config_id not in self._configs:
-            self._configs = {config.id: config for config in self._store.list_configs(self._sweep.id)}
-        spec, config = self._sweep.spec, self._configs[work.config_id].settings | {"seed": work.seed}
-        measures = isinstance(work, Evaluation)
-        resources = self._resources(work)
-        checkpoint = None if measures else self._store.newest_checkpoint(work.id)
-        if checkpoint is not None and not is_there(checkpoint.path):
-            checkpoint = None
-        training = TrainingConfig.model_validate(config) if spec.trainer is None else None
-        return Job(
-            trial_id=work.id,
-            attempt=attempt.number,
-            directory=attempt.directory,
-            config=config,
-            threads=work.threads,
-            cpus=resources.cpus,
-            gpus=resources.gpus,
-            processes=1 if measures or training is None else resources.processes_for(training),
-            resume_from=checkpoint.path if checkpoint else None,
-            own=own_job(spec, checkpoint.step if checkpoint else 0),
-            cache=str(self._settings.cache),
-            needs=() if training is None else needed_packages(training),
-            limit_s=left_s(spec, work.held_s),
-            hung_after_s=60 * spec.retries.hung_after_minutes,
-            keep_models=steps_to_keep(spec, work) if isinstance(work, Trial) else (),
-            measure=self._request(work) if isinstance(work, Evaluation) else None,
-        )
-
-    def _request(self, evaluation: Evaluation) -> dict[str, Any]:
-        """Return what is to be measured; samples of a trained model stay in one folder over all attempts."""
-        if evaluation.trial_id is None:
-            return measuring_request(benchmarks_of(self._sweep, None, 0), None, None)
-        benchmarks = benchmarks_of(self._sweep, self._store.get_trial(evaluation.trial_id), evaluation.model_step)
-        results = self._settings.storage / evaluation.sweep_id / evaluation.id / "results"
-        return measuring_request(benchmarks, self._waiting.model(evaluation), str(results))
+        return Part.of(resources_of(self.waiting.sweep.spec, work))
 
     def report(self, name: str, result: dict[str, Any]) -> None:
         """Store what a trial's actor sent; its events are taken out of the result."""
@@ -216,7 +137,10 @@ class Ledger:
         running.has_reported = True
         if "actor" in result:
             running.actor = tuple(json.loads(result["actor"]))
-        self._note_held(running, result.get("held_s", running.held_s))
+        running.held_s, running.reported_at = result.get("held_s", running.held_s), time.monotonic()
+        if running.held_s - running.stored_s >= MARK_EVERY_S or (running.held_s and not running.stored_s):
+            self._store.set_held(self._fence, running.attempt, running.held_s)
+            running.stored_s = running.held_s
         if "process" in result and running.attempt.pid is None:
             host, pid, started = json.loads(result["process"])
             process = {"host": host, "pid": pid, "pid_started_at": started}
@@ -226,14 +150,7 @@ class Ledger:
         if result.get("end", 0) > result.get("start", 0):  # all of its events may have been thinned out
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
             if any(event.get("model_only") for event in events):  # a model that can be measured
-                self._idle_room = None
-
-    def _note_held(self, running: RunningAttempt, held_s: float) -> None:
-        """Note for how long an attempt has held its resources, and tell the store every `MARK_EVERY_S` seconds."""
-        running.held_s, running.reported_at = held_s, time.monotonic()
-        if held_s - running.stored_s >= MARK_EVERY_S or (held_s and not running.stored_s):
-            self._store.set_held(self._fence, running.attempt, held_s)
-            running.stored_s = held_s
+                self.waiting.look_again()
 
     def yield_slots(self) -> None:
         """Choose what gives its slot back: a trial that has run for long, for another sweep, or what has no node."""
@@ -275,29 +192,28 @@ class Ledger:
         running = self._running.get(name)
         if running is None:
             return
-        attempt, more_held_s = running.attempt, running.held_s - running.stored_s
+        spec, attempt, more_held_s = self.waiting.sweep.spec, running.attempt, running.held_s - running.stored_s
         if result is not None and "ending" in result:
             ending, message = Ending(result["ending"]), result.get("message")
             if ending is Ending.LOST and running.asked_at is not None and (halt := self._wishes.halt(running.work.id)):
                 ending, message = halt.ending, halt.message
             if ending is Ending.TIMED_OUT:
                 ending, message = self._timed_out(running)
-            end, own = AttemptEnd(ending, message), own_job(self._sweep.spec)  # whose models no benchmark measures
+            end, own = AttemptEnd(ending, message), own_job(spec)  # whose models no benchmark measures
             ending, message = evaluated(self._store, self._fence, attempt, own, end)
-            self._finish(attempt, ending, message, more_held_s)
         else:
             if running.reported_at is not None:  # it held them until now, or longer than anyone can tell
                 more_held_s += time.monotonic() - running.reported_at
-            ending, message = end_unwatched(self._store, self._fence, attempt, own_job(self._sweep.spec))
+            ending, message = end_unwatched(self._store, self._fence, attempt, own_job(spec))
             if halt := self._wishes.halt(running.work.id):
                 ending, message = halt.ending, halt.message
             elif ending is Ending.LOST:
                 message = running.actor_error
-            self._finish(attempt, ending, message, more_held_s)
+        self._finish(attempt, ending, message, more_held_s)
         del self._running[name]
         self._wishes.yielding.pop(attempt.trial_id, None)
-        self._idle_room = None
-        self._waiting.free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
+        self.waiting.look_again()
+        self.waiting.free_models(running.work.trial_id if isinstance(running.work, Evaluation) else running.work.id)
 
     def _timed_out(self, running: RunningAttempt) -> AttemptEnd:
         """Return the ending of an attempt that has used its time; by now the limit may be higher."""
@@ -310,9 +226,9 @@ class Ledger:
     def _finish(self, attempt: Attempt, ending: Ending, message: str | None, more_held_s: float) -> None:
         if ending in MOST_IN_A_ROW:
             ending, message = self._judge_loss(attempt, ending, message)
-        crashes = self._sweep.spec.retries.max_crashes
+        crashes = self.waiting.sweep.spec.retries.max_crashes
         if self._store.finish_attempt(self._fence, attempt, ending, message, crashes, more_held_s).is_over:
-            self._waiting.look_for_hope()
+            self.waiting.look_for_hope()
         if ending is Ending.MACHINE_FAULT:
             self._machine.begin()
             where = attempt.host or "its machine"

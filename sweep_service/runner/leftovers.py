@@ -31,19 +31,15 @@ def remove_leftovers(directory: Path, resume_from: Path | None, *, ended: bool =
 
 
 def _remove_complete(other: Path, needed: Path | None) -> None:
-    keep = {needed}
+    """Remove checkpoints, renaming them first, so that an interrupted removal leaves nothing that looks complete."""
+    keep, unfinished = {needed}, other / UNFINISHED
     if needed is not None and needed.parent == other and (best := find_best(other)):
         keep.add(best.path)
     for folder in [*(other / f"step-{step}" for step in steps_saved(other)), *other.glob("best-*")]:
         if folder not in keep:
-            _remove(folder, other / UNFINISHED)
-
-
-def _remove(folder: Path, unfinished: Path) -> None:
-    """Remove a folder, renaming it first, so that an interrupted removal leaves nothing that looks complete."""
-    with suppress(OSError):
-        unfinished.mkdir(exist_ok=True)
-        folder.rename(unfinished / f"removed-{folder.name}")
+            with suppress(OSError):
+                unfinished.mkdir(exist_ok=True)
+                folder.rename(unfinished / f"removed-{folder.name}")
 
 
 def remove_models(attempts: Iterable[Attempt], steps: Collection[int]) -> None:

@@ -155,15 +155,12 @@ class OwnEvents:
         try:
             event = _EVENTS.validate_json(line.removesuffix(b"\n"))
         except ValidationError as error:
-            raise BadEvent(_reasons(error)) from None
+            raise BadEvent("; ".join(_reasons(error))) from None
         if self.finished is not None or self.failed is not None:
             last = "finished" if self.failed is None else "failed"
             raise BadEvent(f"an event follows `{last}`; write that one last")
-        return [self._with_time(event, one) for one in self._events(event)]
-
-    @staticmethod
-    def _with_time(event: _Event, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {**fields, "time": time.time() if event.time is None else event.time}
+        moment = time.time() if event.time is None else event.time
+        return [{**fields, "time": moment} for fields in self._events(event)]
 
     def _events(self, event: _Any) -> list[dict[str, Any]]:
         plain = event.model_dump(exclude={"time"})
@@ -255,8 +252,8 @@ class OwnEvents:
 
 def _check_given(metrics: Mapping[str, float | None], *, counted: bool) -> None:
     """Refuse metrics of an evaluation that the service computes, or that cannot be what their names say."""
-    if given := sorted(set(metrics) & set(_COUNTED if counted else ())):
-        raise BadEvent(f"{', '.join(given)} follow from `problems`; leave them out of `metrics`")
+    if computed := sorted(set(metrics) & set(_COUNTED if counted else ())):
+        raise BadEvent(f"{', '.join(computed)} follow from `problems`; leave them out of `metrics`")
     if halves := sorted(name for name in metrics if name.startswith(_HALVES)):
         raise BadEvent(f"{', '.join(halves)[:200]}: scores of halves follow from `problems` alone; leave them out")
     for name, value in metrics.items():
@@ -292,18 +289,14 @@ def _scores(counts: ProblemCounts) -> dict[str, float | None]:
     return scores
 
 
-def _reasons(error: ValidationError) -> str:
-    """Say what is wrong with a line, each reason with its field."""
-    return "; ".join(_sentences(error))
-
-
-def _sentences(error: ValidationError) -> Iterator[str]:
+def _reasons(error: ValidationError) -> Iterator[str]:
+    """Yield what is wrong with a line, each reason with its field."""
     details = error.errors(include_url=False, include_context=False)
     for detail in details[:5]:
         place = ".".join(str(part) for part in detail["loc"][1:])
         value = cast("object", detail.get("input"))
-        given = not isinstance(value, dict | bytes) and detail["type"] not in ("json_invalid", "missing")
-        shown = f" ({value!r:.60})" if given else ""
+        has_value = not isinstance(value, dict | bytes) and detail["type"] not in ("json_invalid", "missing")
+        shown = f" ({value!r:.60})" if has_value else ""
         if detail["type"] == "union_tag_not_found":
             yield "it has no `type`, which says what the event is, such as step or evaluation"
         elif detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]":

@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.runner.own_events import MAX_LINE, BadEvent, OwnEvents
-from sweep_service.runner.own_notes import OwnNotes
 from sweep_service.runner.plain_files import NotPlain, is_there, open_plain
 from sweep_service.runner.trainer_process import EVENTS_FILE, MAX_PART, EventChunk, OwnJob
 
@@ -19,6 +19,51 @@ _SHOWN: Final = 120
 _MAX_NAME: Final = 255
 _MAX_PATH: Final = 4000  # Linux takes 4095 bytes, and what is in a checkpoint has longer paths
 REMEDY: Final = "docs/own_trainer.md says what a trainer writes"
+MAX_WARNINGS: Final = 100
+"""Number of warnings that are kept of an attempt; how many more there were is told."""
+MAX_STARTED: Final = 10
+LEFT_OUT: Final = "WARNINGS_LEFT_OUT"
+_INTERVAL_S: Final = 1.0
+_INTERVAL_SHARE: Final = 0.02
+"""Share of the time so far that lies between two kept events `progress`, as for our own trainer."""
+
+
+class OwnNotes:
+    """Thins the events of one attempt, in their order, beside its results, so that no program floods the store.
+
+    Steps, evaluations and checkpoints are results: none is left out. `trainer.steps` bounds them, and a program that
+    writes too many bytes of them ends with a reason.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._begun, self._last = clock, clock(), -_INTERVAL_S
+        self._warnings = self._started = 0
+
+    def kept(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the event, nothing, or in place of a warning how many were left out: at each power of two."""
+        match event["type"]:
+            case "warning":
+                self._warnings += 1
+                left_out = self._warnings - MAX_WARNINGS
+                if left_out > 0 and left_out & (left_out - 1):
+                    return []
+                if left_out > 0:
+                    text = f"the first {MAX_WARNINGS} are kept; at least {left_out} more were left out"
+                    message, evidence = f"of an attempt's warnings {text}", {"left_out": float(left_out)}
+                    summary = {"type": "warning", "code": LEFT_OUT, "message": message, "evidence": evidence}
+                    return [{**summary, "step": event["step"], "time": event["time"]}]
+            case "progress":
+                now = self._clock()
+                if now - self._last < max(_INTERVAL_S, _INTERVAL_SHARE * (now - self._begun)):
+                    return []
+                self._last = now
+            case "started":
+                self._started += 1
+                if self._started > MAX_STARTED:
+                    return []
+            case _:
+                pass
+        return [dict(event)]
 
 
 class OwnRecord:
@@ -43,40 +88,40 @@ class OwnRecord:
 
         Only a chunk from a byte to the same byte says that there is nothing now.
         """
-        start, found = self._passed_on, list[str]()
+        start, events = self._passed_on, list[str]()
         while self._passed_on == start and (lines := self._next_lines()):  # those before give nothing
-            found = self._take(lines)
-        return EventChunk(start, self._passed_on, "".join(f"{line}\n" for line in found))
+            events = self._take(lines)
+        return EventChunk(start, self._passed_on, "".join(f"{line}\n" for line in events))
 
     def _take(self, lines: list[bytes]) -> list[str]:
         """Return the events of the next lines that were not passed on before, up to a bad one."""
-        found = list[dict[str, Any]]()
+        passed = list[dict[str, Any]]()
         for line in lines:
             self._line += 1
             end = self._read + len(line)
             try:
-                events = self._events(line)
+                if len(line.removesuffix(b"\n")) > MAX_LINE:
+                    raise BadEvent(f"it has more than {MAX_LINE} bytes; write less into one event")
+                events = self.events.take(line)
+                for event in events:
+                    if event["type"] == "checkpoint":
+                        event["path"] = _whole_path(self._directory, event["path"])
             except BadEvent as error:
                 shown = line[:_SHOWN].decode(errors="replace").strip() + ("…" if len(line) > _SHOWN else "")
                 self.problem = f"line {self._line} of {EVENTS_FILE}, {shown}: {error}; {REMEDY}"
                 break
             self._read = end
-            kept = [one for event in events for one in self._notes.kept(event)]
+            thinned = [one for event in events for one in self._notes.kept(event)]
             if end > self._passed_on:
-                found += kept
+                passed += thinned
                 self._passed_on = end
-        missing = [one for event in self._without_checkpoint(found) for one in self._notes.kept(event)]
-        return [json.dumps(event, separators=(",", ":")) for event in [*found, *missing]]
-
-    def _without_checkpoint(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Warn if the newest checkpoint is not there; older ones the program may have removed by now."""
-        announced = [event for event in events if event["type"] == "checkpoint"]
-        if not announced or is_there(announced[-1]["path"]):
-            return []
-        last = announced[-1]
-        text = f"there is no {last['path']}; announce a checkpoint once it is complete, and keep the newest"
-        warning = {"type": "warning", "code": "CHECKPOINT_MISSING", "message": text, "evidence": {}}
-        return [{**warning, "step": last["step"], "time": last["time"]}]
+        announced = [event for event in passed if event["type"] == "checkpoint"]
+        if announced and not is_there(announced[-1]["path"]):  # older ones the program may have removed by now
+            last = announced[-1]
+            text = f"there is no {last['path']}; announce a checkpoint once it is complete, and keep the newest"
+            warning = {"type": "warning", "code": "CHECKPOINT_MISSING", "message": text, "evidence": {}}
+            passed += self._notes.kept({**warning, "step": last["step"], "time": last["time"]})
+        return [json.dumps(event, separators=(",", ":")) for event in passed]
 
     def _next_lines(self) -> list[bytes]:
         if self.problem is not None:
@@ -103,15 +148,6 @@ class OwnRecord:
         if b"\n" not in content[: MAX_LINE + 1] and len(content) > MAX_LINE:
             return [content]
         return [line + b"\n" for line in content.split(b"\n")[:-1]]
-
-    def _events(self, line: bytes) -> list[dict[str, Any]]:
-        if len(line.removesuffix(b"\n")) > MAX_LINE:
-            raise BadEvent(f"it has more than {MAX_LINE} bytes; write less into one event")
-        events = self.events.take(line)
-        for event in events:
-            if event["type"] == "checkpoint":
-                event["path"] = _whole_path(self._directory, event["path"])
-        return events
 
 
 def _whole_path(directory: Path, path: str) -> str:

@@ -58,7 +58,10 @@ class OwnTrainerProcess(Trainer):
         """The program's end, once its process has ended."""
         if self._record.problem is not None:
             return AttemptEnd(Ending.FAILED, self._record.problem)
-        end = self._end_as_told()
+        exit_code = self._process.exit_code
+        if exit_code in _BY_SIGTERM:  # it does not listen to it, and goes on from its newest checkpoint
+            return AttemptEnd(Ending.LOST, f"the trainer was ended by SIGTERM, {as_asked(self._directory)}")
+        end = _announced_end(self._record.events) if exit_code == 0 else attempt_end(exit_code, self._directory)
         if end.ending not in _PERHAPS_THE_MACHINE or self._record.events.failed is not None:
             return end
         message = end.message or ""
@@ -67,14 +70,6 @@ class OwnTrainerProcess(Trainer):
         if self._directory.is_dir() and not takes_files(self._directory):
             return AttemptEnd(Ending.MACHINE_FAULT, f"its folder took no file as the program ended: {message}")
         return end
-
-    def _end_as_told(self) -> AttemptEnd:
-        """Return the end that events, exit code and log tell."""
-        if self._process.exit_code in _BY_SIGTERM:  # it does not listen to it, and goes on from its newest checkpoint
-            return AttemptEnd(Ending.LOST, f"the trainer was ended by SIGTERM, {as_asked(self._directory)}")
-        if self._process.exit_code == 0:
-            return _announced_end(self._record.events, self._directory)
-        return attempt_end(self._process.exit_code, self._directory)
 
 
 def note_after_step(directory: Path, step: int) -> None:
@@ -85,7 +80,7 @@ def note_after_step(directory: Path, step: int) -> None:
 
 
 def noted_after_step(directory: Path) -> int:
-    """Return from which step's checkpoint an attempt went on; 0 if it began anew, or its note cannot be read."""
+    """Return the step of the checkpoint from which an attempt went on; 0 if it began anew or its note is unreadable."""
     text = read_plain(directory / AFTER_STEP_FILE, _MAX_DIGITS)
     return int(text) if text.isdigit() and len(text) < _MAX_DIGITS else 0
 
@@ -96,11 +91,11 @@ def recorded_end(record: OwnRecord, directory: Path) -> AttemptEnd:
         return AttemptEnd(Ending.FAILED, record.problem)
     if record.events.finished is None and record.events.failed is None:
         return attempt_end(None, directory)
-    return _announced_end(record.events, directory)
+    return _announced_end(record.events)
 
 
-def _announced_end(events: OwnEvents, directory: Path) -> AttemptEnd:
-    """Say how an attempt ended whose program says by its last event, or by exit code 0 alone, that it is done."""
+def _announced_end(events: OwnEvents) -> AttemptEnd:
+    """Return the end of an attempt whose program says by its last event, or by exit code 0 alone, that it is done."""
     if events.failed is not None:
         return AttemptEnd(Ending.FAILED, events.failed[:MESSAGE_LENGTH])
     if events.finished == "DIVERGED":

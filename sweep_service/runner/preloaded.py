@@ -56,30 +56,25 @@ def _preload() -> None:
 
 
 def _serve(request: dict[str, Any], keeper: Keeper) -> None:
-    """Fork a trainer's keeper and answer when it ends; if the input ends first, kill all and end."""
+    """Fork the lower half of a trainer's keeper, and answer when it ends; if the input ends first, kill all and end."""
     reading, writing = os.pipe()
     lower = os.fork()
     if lower == 0:
         os.close(writing)
-        _keep(request, reading)
+        os.setsid()
+        half = Keeper()
+        trainer = os.fork()
+        if trainer == 0:
+            _train(request, reading)
+        _answer(pid=trainer)
+        code = half.keep(trainer, reading)
+        os._exit(ORPHANED_EXIT_CODE if code is None else code)
     os.close(reading)
     code = keeper.keep(lower, _REQUESTS)
     os.close(writing)
     if code is None:
         os._exit(ORPHANED_EXIT_CODE)
     _answer(exit_code=code)
-
-
-def _keep(request: dict[str, Any], lifeline: int) -> None:
-    """Be the lower half of a trainer's keeper. Does not return."""
-    os.setsid()
-    keeper = Keeper()
-    pid = os.fork()
-    if pid == 0:
-        _train(request, lifeline)
-    _answer(pid=pid)
-    code = keeper.keep(pid, lifeline)
-    os._exit(ORPHANED_EXIT_CODE if code is None else code)
 
 
 def _train(request: dict[str, Any], lifeline: int) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.jobs import own_job
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import noted_after_step, recorded_end
 from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, OwnJob, attempt_end
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Attempt, Sweep
-from sweep_service.sweep.spec import SweepSpec
 
 UNSEEN_S: Final = 15.0
 """Seconds for which a trainer may have held its resources unseen: after its runner's last note, and after its end."""
@@ -25,14 +25,6 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     for attempt in store.list_attempts(sweep.id, running_only=True):
         ending, message = end_unwatched(store, fence, attempt, own_job(sweep.spec))
         store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, UNSEEN_S)
-
-
-def own_job(spec: SweepSpec, after_step: int = 0) -> OwnJob | None:
-    """Return what a sweep's attempts need of its own trainer; None where ours trains."""
-    if spec.trainer is None:
-        return None
-    command, steps = spec.trainer.command, spec.trainer.steps
-    return OwnJob(command=command, steps=steps, metric=spec.objective.metric, after_step=after_step)
 
 
 def end_unwatched(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None = None) -> AttemptEnd:
@@ -56,11 +48,9 @@ def end_unwatched(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | No
 
 def evaluated(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None, end: AttemptEnd) -> AttemptEnd:
     """Return the end, or FAILED if a trial of a trainer of one's own would succeed without any evaluation."""
-    if (
-        own is None
-        or end.ending is not Ending.SUCCEEDED
-        or store.curves(fence.sweep_id, [own.metric], [attempt.trial_id])
-    ):
+    if own is None or end.ending is not Ending.SUCCEEDED:
+        return end
+    if store.curves(fence.sweep_id, [own.metric], [attempt.trial_id]):
         return end
     return AttemptEnd(Ending.FAILED, f"no attempt of it wrote an evaluation; configs are compared by {own.metric}")
 

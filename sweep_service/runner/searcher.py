@@ -104,26 +104,19 @@ class WishScheduler(_Unsaved, FIFOScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Return the trial to run next. Tune calls this at every step of its loop."""
-        self._ledger.kill_silent_actors()
-        self._ledger.yield_slots()
-        interrupted, ledger = self._wishes.interruption is not None, self._ledger
+        ledger = self._ledger
+        ledger.kill_silent_actors()
+        ledger.yield_slots()
+        interrupted = self._wishes.interruption is not None
         for trial in list(tune_controller.get_trials()) if self._wishes.some_end else ():
             name = trial.trial_id
             if not (trial.is_finished() or ledger.is_wanted(name) or ledger.is_saving(name)):
                 tune_controller.stop_trial(trial)
         if interrupted:
             return None
-        if self._ledger.had_nothing:
-            _end_idle_actors(tune_controller)
+        if ledger.had_nothing:  # often also after a trial, for Tune asks for trials until there is none
+            tune = tune_controller._tune_controller
+            waiting = [trial for trial in tune.get_live_trials() if trial.status == Trial.PENDING]
+            if not any(tune._actor_cache.has_cached_object(trial.placement_group_factory) for trial in waiting):
+                tune._cleanup_cached_actors(force_all=True)  # no waiting one can take an idle actor over
         return super().choose_trial_to_run(tune_controller)
-
-
-def _end_idle_actors(tune_controller: Any) -> None:
-    """End the actors that Tune keeps for a next trial, unless one waits that can take such an actor over.
-
-    It often does: Tune asks for trials until there is none, so that the last answer was none also after a trial.
-    """
-    tune = tune_controller._tune_controller
-    waiting = [trial for trial in tune.get_live_trials() if trial.status == Trial.PENDING]
-    if not any(tune._actor_cache.has_cached_object(trial.placement_group_factory) for trial in waiting):
-        tune._cleanup_cached_actors(force_all=True)

@@ -28,9 +28,13 @@ def next_records(
         may_propose: whether the budget has room for one more point on every tune seed, and has not ended the stage.
     """
     spec = sweep.spec
+    points = new_points(spec, sweep.id, configs)  # of a grid; the sweep may have got them, or seeds, after it had begun
+    present = {config.id: config for config in (*configs, *points)}  # a new role takes the place of the old ones
+    tuning = [config for config in present.values() if set(config.roles) != {Role.MATCHED}]
+    new = _missing(make_trials(spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
+    if points or new:
+        return points, new
     objectives = trial_objectives(trials, evaluations, spec)
-    if more := _more_to_tune(sweep, configs, trials):
-        return more
     values = config_objectives(trials, objectives, Stage.TUNE)
     if may_propose and (proposed := _next_proposal(sweep, configs, trials, values)):
         return proposed
@@ -42,15 +46,6 @@ def next_records(
     changed, confirming = confirm_records(spec, sweep.id, configs, chosen, _next_number(trials))
     new = _missing(confirming, trials)
     return (changed, new) if new else None
-
-
-def _more_to_tune(sweep: Sweep, configs: Sequence[Config], trials: Sequence[Trial]) -> Records | None:
-    """Return the points of a grid, and the tune trials, that the sweep was given after it had begun."""
-    points = new_points(sweep.spec, sweep.id, configs)
-    known = {config.id: config for config in (*configs, *points)}  # a new role takes the place of the old ones
-    tuning = [config for config in known.values() if set(config.roles) != {Role.MATCHED}]
-    new = _missing(make_trials(sweep.spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
-    return (points, new) if points or new else None
 
 
 def _missing(wanted: Sequence[Trial], trials: Sequence[Trial]) -> list[Trial]:

@@ -32,11 +32,8 @@ class KeptProgram:
             raise FileNotFoundError(f"{command[0]} is no program on {this_host()}; install it there, or name its path")
         self._asked = False
         self._keeper = start_kept([program, *command[1:]], environment, directory / "stderr.log", cwd=directory)
-
-    @property
-    def pid(self) -> int | None:
+        self.pid: int | None = self._keeper.pid
         """Pid of the keeper, which passes SIGTERM on."""
-        return self._keeper.pid
 
     @property
     def exit_code(self) -> int | None:

@@ -143,18 +143,15 @@ class Trainer:
 
     def _arguments(self, job: Job, config: Path) -> list[str]:
         """Return the words after `python -m trainers`."""
-        needs = [word for package in job.needs for word in ("--needs", package)]
-        return [str(config), "--output", job.directory, "--cache", job.cache, *needs, *self._purpose(job)]
-
-    def _purpose(self, job: Job) -> list[str]:
-        """Return the words that say whether the job trains, from where, or what it measures."""
+        words = [str(config), "--output", job.directory, "--cache", job.cache]
+        words += [word for package in job.needs for word in ("--needs", package)]
         if job.measure is not None:
             request = self._directory / "request.json"
             request.write_text(json.dumps(job.measure, indent=1))
-            return ["--measure", str(request)]
+            return [*words, "--measure", str(request)]
         resumes = ["--resume-from", job.resume_from] if job.resume_from else []
         keeps = ["--keep-models", ",".join(map(str, job.keep_models))] if job.keep_models else []
-        return ["--model-only-at-end", *resumes, *keeps, *(["--probe"] if job.probe else [])]
+        return [*words, "--model-only-at-end", *resumes, *keeps, *(["--probe"] if job.probe else [])]
 
     @property
     def pid(self) -> int | None:
@@ -219,7 +216,7 @@ def trainer_environment(job: Job, environment: Mapping[str, str]) -> dict[str, s
 
 
 def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
-    """Say how a trainer ended.
+    """Return the end of a trainer.
 
     Args:
         exit_code: negative or above 128 for the signal that killed it; None if unknown, then its events decide.
@@ -249,7 +246,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
 
 
 def as_asked(directory: Path) -> str:
-    """Say who wanted a trainer to stop that ended as if it had been told to."""
+    """Say on whose wish a trainer stopped that ended as if it had been told to."""
     return "as its runner asked" if is_there(directory / STOP_FILE) else "as if told to stop, but not by its runner"
 
 

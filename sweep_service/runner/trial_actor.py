@@ -11,9 +11,8 @@ from ray import tune
 
 from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.processes.log_files import LOG_FILE
-from sweep_service.runner.deadline import Deadline
-from sweep_service.runner.hang_watch import HangWatch
 from sweep_service.runner.leftovers import remove_leftovers
+from sweep_service.runner.limits import Deadline, HangWatch
 from sweep_service.runner.own_trainer_process import AFTER_STEP_FILE, OwnTrainerProcess
 from sweep_service.runner.plain_files import make_room
 from sweep_service.runner.trainer_launch import KeptProgram, Preloaded, spawned
@@ -131,12 +130,10 @@ class TrialActor(tune.Trainable):
             self._preloaded.close()
 
     def _end_trainer(self) -> None:
-        if self._deadline is not None:
-            self._deadline.lift()
-            self._deadline = None
-        if self._hang_watch is not None:
-            self._hang_watch.lift()
-            self._hang_watch = None
+        for limit in (self._deadline, self._hang_watch):
+            if limit is not None:
+                limit.lift()
+        self._deadline = self._hang_watch = None
         if self._trainer is not None:
             self._trainer.stop()
             self._trainer = None
@@ -154,11 +151,10 @@ def _end_with_raylet() -> None:
     die_with_parent()
     if os.getppid() != raylet:
         os._exit(1)
-    threading.Thread(target=_watch_parent, args=(raylet,), name="raylet-watch", daemon=True).start()
 
+    def watch() -> None:  # the death signal may be lost, as when the starting thread ends early
+        while os.getppid() == raylet:
+            time.sleep(1)
+        os._exit(1)
 
-def _watch_parent(raylet: int) -> None:
-    """End this process with its raylet even if the death signal is lost, as when the starting thread ends early."""
-    while os.getppid() == raylet:
-        time.sleep(1)
-    os._exit(1)
+    threading.Thread(target=watch, name="raylet-watch", daemon=True).start()

@@ -46,15 +46,15 @@ class Turns:
             alone: whether nothing else of the sweep runs.
         Raises: StaleEpoch.
         """
-        seen, nodes = list[Share](), self.nodes()
+        present, nodes = list[Share](), self.nodes()
 
         def is_turn(shares: Sequence[Share]) -> bool:
-            seen.extend(shares)
+            present.extend(shares)
             return is_turn_of(self._fence.sweep_id, shares, nodes)
 
         attempt = self._store.start_in_turn(self._fence, work_id, directory, part, part.slots(nodes), is_turn)
         if attempt is None:
-            self._wait(seen, nodes, alone=alone)
+            self._wait(present, nodes, alone=alone)
         else:
             self._since = self.delay = None
         return attempt
@@ -82,8 +82,13 @@ class Turns:
             self.delay = None
         elif self.delay is None:  # said once, though those ahead change
             self.delay = waiting_text(self._fence.sweep_id, shares, nodes)
-        if waited_s >= GIVE_WAY_AFTER_S and self._is_ahead_of_unclaimed(shares, nodes):
-            self._store.wait_in_turn(self._fence, None)
+        if waited_s < GIVE_WAY_AFTER_S:
+            return
+        (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
+        if any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes)):
+            self._store.wait_in_turn(
+                self._fence, None
+            )  # one without a runner is delayed so much more that it needs one
             self._give_way()
 
     def withdraw(self) -> None:
@@ -109,8 +114,3 @@ class Turns:
             return False
         self._overdrawn_at = time.monotonic()
         return not fit([part for share in self._store.shares() for part in share.held], self.nodes())
-
-    def _is_ahead_of_unclaimed(self, shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
-        """True if a sweep without a runner is delayed so much more that a start of one is worth it."""
-        (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
-        return any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes))

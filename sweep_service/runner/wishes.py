@@ -13,30 +13,28 @@ SAVE_WITHIN_S: Final = 600.0
 """Seconds that a trainer has to save at a pause: one optimizer step, or the tokens under way, and a checkpoint."""
 
 
-class Interruption(NamedTuple):
-    """The way in which a runner ends its work when the user no longer wants the sweep to run."""
-
-    ending: Ending
-    """Ending of the attempts under way."""
-    state: SweepState
-    """The state in which the runner leaves the sweep."""
-    save_within_s: float = 0.0
-    """Seconds that trainers have to save before they are killed; 0 to kill them at once."""
-
-
 class Halt(NamedTuple):
     """The way in which a runner ends one attempt that the user no longer wants."""
 
     ending: Ending
-    save_within_s: float
+    save_within_s: float = 0.0
     """Seconds that the trainer has to save before it is killed; 0 to kill it at once."""
     message: str | None = None
     """Message of the attempt's end."""
 
 
+class Interruption(NamedTuple):
+    """The way in which a runner ends its work when the user no longer wants the sweep to run."""
+
+    halt: Halt
+    """The end of the attempts under way."""
+    state: SweepState
+    """The state in which the runner leaves the sweep."""
+
+
 _INTERRUPTIONS: Final[Mapping[DesiredState, Interruption]] = {
-    DesiredState.PAUSE: Interruption(Ending.PAUSED, SweepState.PAUSED, SAVE_WITHIN_S),
-    DesiredState.CANCEL: Interruption(Ending.CANCELLED, SweepState.CANCELLED),
+    DesiredState.PAUSE: Interruption(Halt(Ending.PAUSED, SAVE_WITHIN_S), SweepState.PAUSED),
+    DesiredState.CANCEL: Interruption(Halt(Ending.CANCELLED), SweepState.CANCELLED),
 }
 """Interruption that each wish asks for; `DesiredState.RUN`, which interrupts nothing, is left out."""
 
@@ -73,7 +71,7 @@ class Wishes:
         Once there is one, this runner keeps to it; only a cancel still takes the place of a pause.
         """
         now, present = time.monotonic(), self._interruption
-        if (present is None or present.save_within_s) and now - self._read_at > READ_EVERY_S:
+        if (present is None or present.halt.save_within_s) and now - self._read_at > READ_EVERY_S:
             self._read_at = now
             self.sweep = self._store.get_sweep(self._sweep_id)
             self.stops = dict(self._store.stops(self._sweep_id))
@@ -81,12 +79,12 @@ class Wishes:
         return self._interruption
 
     def halt(self, work_id: str) -> Halt | None:
-        """Return how an attempt of a trial or evaluation is to be ended: with the sweep, or it alone; None to go on.
+        """Return the end that an attempt of a trial or evaluation is to have: with the sweep, or alone; None to go on.
 
         A trial that is stopped by hand saves, too, so that it can go on if it is tried again.
         """
         if interruption := self.interruption:
-            return Halt(interruption.ending, interruption.save_within_s)
+            return interruption.halt
         if (counts := self.stops.get(work_id)) is not None:
             return Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
         if (message := self.yielding.get(work_id)) is not None:

@@ -42,11 +42,11 @@ LONGEST_BACKOFF_S: Final = 30.0
 LOOK_EVERY_S: Final = 5.0
 """Seconds between two looks at whether a service shows life."""
 SILENT_S: Final = 30.0
-"""Seconds after which a server that answers nothing hangs."""
+"""A server that answers nothing for so many seconds hangs."""
 NODE_SILENT_S: Final = 60.0
 """Seconds without life after which Ray's node hangs; all trials on it begin again from their checkpoints then."""
 STILL_S: Final = heartbeat.DEAD_AFTER_S + 3 * heartbeat.BEAT_EVERY_S
-"""Seconds after which a worker whose loop has not moved hangs; it may wait a minute for its database."""
+"""A worker whose loop has not moved for so many seconds hangs; it may wait a minute for its database."""
 STARTS_S: Final = 300.0
 """Seconds without any sign of life after which a service hangs that has just been started."""
 
@@ -63,7 +63,7 @@ class Service:
     environment: dict[str, str]
     log: Path
     ready: Callable[[], bool] | None = None
-    """Says whether it does its work; None: nothing tells that, and it counts as ready once it is started."""
+    """True if it does its work; None: nothing tells that, and it counts as ready once it is started."""
     prepare: Callable[[], None] = lambda: None
     """Called before each start."""
     vigil: Vigil | None = None
@@ -84,7 +84,10 @@ class Service:
         """
         self.stop(0)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        _shorten(self.log, LOG_BYTES if keep_log else 0)
+        length = LOG_BYTES if keep_log else 0
+        if self.log.exists() and self.log.stat().st_size > length:
+            with suppress(OSError):  # a full disk may keep it as it is; no service waits for its log
+                self.log.write_bytes(self.log.read_bytes()[-length:] if length else b"")
         self.prepare()
         self.process = start_kept(self.command, self.environment, self.log)
         self._restart_at, self._ready_at = None, None
@@ -127,7 +130,9 @@ class Service:
             what = f"has shown no life for {self.vigil.lifeless_s:.0f} s and was killed"
             self.stop(0)
         else:
-            self._look_whether_ready()
+            if self._ready_at is None and time.monotonic() >= self._next_ready_look:
+                self._next_ready_look = time.monotonic() + READY_LOOK_EVERY_S
+                self.is_ready()
             return None
         if self._ready_at is not None and time.monotonic() - self._ready_at > SETTLED_S:
             self._failures = 0
@@ -143,25 +148,12 @@ class Service:
         self._ready_at = self._ready_at or time.monotonic()
         return True
 
-    def _look_whether_ready(self) -> None:
-        now = time.monotonic()
-        if self._ready_at is None and now >= self._next_ready_look:
-            self._next_ready_look = now + READY_LOOK_EVERY_S
-            self.is_ready()
-
     def _put_off(self) -> float:
         """Decide when to start the next time; return the seconds until then."""
         self._failures += 1
         pause_s = min(LONGEST_BACKOFF_S, 0.25 * 2.0**self._failures)
         self._restart_at = time.monotonic() + pause_s
         return pause_s
-
-
-def _shorten(log: Path, length: int) -> None:
-    """Leave only the last bytes of a log. A full disk may keep it as it is; no service waits for its log."""
-    if log.exists() and log.stat().st_size > length:
-        with suppress(OSError):
-            log.write_bytes(log.read_bytes()[-length:] if length else b"")
 
 
 def services(
@@ -178,24 +170,13 @@ def services(
     if ray_temp_dir is not None:
         common |= client_environment(settings.home / "ray-token")
     api, worker = ([*_PYTHON_MODULE, "sweep_service", name] for name in ("api", "worker"))
+    answers = _vigil(_speaks(f"{settings.url}/livez"), SILENT_S)
+    moves = _vigil(heartbeat.movement(heartbeat.worker_file(settings.home)), STILL_S)
     return [
         *([] if ray_temp_dir is None else [_ray(settings, common, ray_temp_dir, cpus, gpus)]),
         *([_mlflow(settings, common)] if own_mlflow else []),
-        Service(
-            "api",
-            api,
-            common,
-            logs / "api.log",
-            _probe(f"{settings.url}/readyz"),
-            vigil=_vigil(_speaks(f"{settings.url}/livez"), SILENT_S),
-        ),
-        Service(
-            "worker",
-            worker,
-            common,
-            logs / "worker.log",
-            vigil=_vigil(heartbeat.movement(heartbeat.worker_file(settings.home)), STILL_S),
-        ),
+        Service("api", api, common, logs / "api.log", _probe(f"{settings.url}/readyz"), vigil=answers),
+        Service("worker", worker, common, logs / "worker.log", vigil=moves),
     ]
 
 
@@ -227,7 +208,8 @@ def _ray(settings: Settings, common: dict[str, str], temp_dir: Path, cpus: int |
             note_addresses(settings.model_copy(update={"ray_address": f"127.0.0.1:{other}"}))
 
     def head_of(port: int) -> list[str]:
-        return head_command(port, temp_dir, cpus or _cores(), _gpus() if gpus is None else gpus)
+        cores, cards = len(os.sched_getaffinity(0)), len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+        return head_command(port, temp_dir, cpus or cores, cards if gpus is None else gpus)
 
     port = _port(settings.ray_address)
     vigil = _vigil(heartbeat.movement(sign), NODE_SILENT_S)
@@ -247,10 +229,21 @@ def note_addresses(settings: Settings) -> None:
 def _mlflow(settings: Settings, common: dict[str, str]) -> Service:
     home, log = settings.home / "mlflow", settings.home / "logs" / "mlflow.log"
     home.mkdir(exist_ok=True)
-    _upgrade_mlflow(home, common)
+    database, mark, version = home / "mlflow.db", home / "version", metadata.version("mlflow")
+    # another version of MLflow made it; a new one is made by the server
+    if database.exists() and (not mark.exists() or mark.read_text() != version):
+        command = [*_PYTHON_MODULE, "mlflow", "db", "upgrade", f"sqlite:///{database}"]
+        subprocess.run(command, env=common, check=True, capture_output=True)
+    mark.write_text(version)
     assert settings.mlflow_token_file is not None
     ensure_token(settings.mlflow_token_file)
-    command = [*_PYTHON_MODULE, *_mlflow_arguments(home, _port(settings.mlflow_url))]
+    port = str(_port(settings.mlflow_url))
+    command = [
+        *(*_PYTHON_MODULE, "mlflow", "server", "--app-name", "sweeps"),
+        *("--host", "127.0.0.1", "--port", port, "--workers", "1"),
+        *("--backend-store-uri", f"sqlite:///{database}"),
+        *("--artifacts-destination", str(home / "artifacts")),
+    ]
     environment = common | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     url, auth = f"{settings.mlflow_url}/health", sign_in(settings)
     return Service("mlflow", command, environment, log, _probe(url, auth), vigil=_vigil(_speaks(url, auth), SILENT_S))
@@ -261,7 +254,7 @@ def _port(address: str) -> int:
 
 
 def ray_folder(settings: Settings) -> Path:
-    """Return where Ray makes its folder: below home, or if that is too long a path for Ray's sockets, in a new folder.
+    """Return the place of Ray's folder: below home, or if that is too long a path for Ray's sockets, in a new folder.
 
     Ray opens its folder to everybody (0777), so it always lies in one that only its owner may enter.
     """
@@ -270,33 +263,8 @@ def ray_folder(settings: Settings) -> Path:
     return Path(tempfile.mkdtemp(prefix="sweeps-", dir=settings.ray_temp_dir)) / "ray"
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _gpus() -> int:
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
-
-
-def _mlflow_arguments(home: Path, port: int) -> list[str]:
-    return [
-        *("mlflow", "server", "--app-name", "sweeps", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"),
-        *("--artifacts-destination", str(home / "artifacts")),
-    ]
-
-
-def _upgrade_mlflow(home: Path, environment: dict[str, str]) -> None:
-    """Migrate an MLflow database that another version of MLflow made; a new one is made by the server."""
-    mark, version = home / "version", metadata.version("mlflow")
-    if (home / "mlflow.db").exists() and (not mark.exists() or mark.read_text() != version):
-        command = [*_PYTHON_MODULE, "mlflow", "db", "upgrade", f"sqlite:///{home / 'mlflow.db'}"]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-    mark.write_text(version)
-
-
 def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
-    """Return what tells whether a service is well.
+    """Return a function that is True if a service is well.
 
     Raises, when called: StrangerListens, if the address is somebody else's.
     """
@@ -304,7 +272,7 @@ def _probe(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
 
 
 def _speaks(url: str, auth: httpx.Auth | None = None) -> Callable[[], bool]:
-    """Return what tells whether a service answers at all: one that says what it lacks does not hang.
+    """Return a function that is True if a service answers at all: one that says what it lacks does not hang.
 
     Raises, when called: StrangerListens; OSError, if this process can open nothing, which says nothing of the service.
     """

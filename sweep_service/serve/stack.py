@@ -17,8 +17,7 @@ from sweep_service.auth import read_token, server_token, sign_in_key
 from sweep_service.errors import ServiceError
 from sweep_service.processes.child_processes import log_tail
 from sweep_service.processes.heartbeat import node_file
-from sweep_service.processes.processor_use import has_worked, processor_time_s
-from sweep_service.processes.vigil import Vigil
+from sweep_service.processes.vigil import Vigil, has_worked, processor_time_s
 from sweep_service.serve.checks import CannotStart, free_port, locked, preflight
 from sweep_service.serve.services import LOOK_EVERY_S, Service, note_addresses, ray_folder, services
 from sweep_service.settings import Settings
@@ -188,7 +187,7 @@ class Stack:
 
     def _keep_alive(self) -> None:
         """Look after the services until the stack stops; trouble with one of them, or with saying so, stops nothing."""
-        said = dict[str, str]()
+        troubles = dict[str, str]()
         while not self._stopping.wait(0.2):
             for service in self._services:
                 try:
@@ -196,8 +195,8 @@ class Stack:
                         self.say(news)
                 except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
                     trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
-                    if said.get(service.name) != trouble:
-                        said[service.name] = trouble
+                    if troubles.get(service.name) != trouble:
+                        troubles[service.name] = trouble
                         _to_stderr(trouble)
 
     def stop(self) -> None:
@@ -215,7 +214,7 @@ class Stack:
 
 
 def _work_of(services: Sequence[Service]) -> Callable[[], bool]:
-    """Return what tells whether one of these services has worked since it was asked before, or is gone."""
+    """Return a function that is True if one of these services has worked since its last call, or is gone."""
     before = dict[int, float]()
 
     def worked() -> bool:

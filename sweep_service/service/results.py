@@ -28,7 +28,7 @@ from sweep_service.sweep.labels import behind_text, equals_text, params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
 from sweep_service.sweep.own_trainer import own_file
-from sweep_service.sweep.records import Checkpoint, Curve, Stage, Sweep, Trial, TrialState
+from sweep_service.sweep.records import BenchmarkResult, Checkpoint, Evaluation, Stage, Sweep, Trial, TrialState
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, find_metric
 from trainers.yaml_text import write_yaml
 
@@ -66,22 +66,23 @@ class Results(ServicePart):
         ]
 
     def benchmark_scores(self, sweep_id: str) -> list[BenchmarkScore]:
-        """Return what a sweep's models score on its benchmarks, by evaluation, then by benchmark.
+        """Return the scores of a sweep's models on its benchmarks, by evaluation, then by benchmark.
 
         Raises: NotFound.
         """
-        evaluations = {evaluation.id: evaluation for evaluation in self.store.list_evaluations(sweep_id)}
-        results = self.store.benchmark_results(sweep_id)
-        return [BenchmarkScore.of(evaluations[result.evaluation_id], result) for result in results]
+        return [BenchmarkScore.of(evaluation, result) for evaluation, result in self._measured(sweep_id)]
 
     def problem_scores(self, sweep_id: str, benchmark: str) -> list[ProblemScore]:
-        """Return how a sweep's models do on each problem of a benchmark, by evaluation, then in the benchmark's order.
+        """Return the scores of a sweep's models on each problem of a benchmark, by evaluation, then in its order.
 
         Raises: NotFound.
         """
+        return [score for measured in self._measured(sweep_id, benchmark) for score in problem_scores(*measured)]
+
+    def _measured(self, sweep_id: str, benchmark: str | None = None) -> list[tuple[Evaluation, BenchmarkResult]]:
         evaluations = {evaluation.id: evaluation for evaluation in self.store.list_evaluations(sweep_id)}
         results = self.store.benchmark_results(sweep_id, benchmark)
-        return [score for result in results for score in problem_scores(evaluations[result.evaluation_id], result)]
+        return [(evaluations[result.evaluation_id], result) for result in results]
 
     def configs(self, sweep_id: str, after: int, limit: int) -> list[ConfigView]:
         """Return configs by number, each with its mean objective in both stages."""
@@ -106,23 +107,27 @@ class Results(ServicePart):
 
         Raises: NotFound.
         """
-        known = [(key, find_metric(key)) for key in sorted(self.store.metric_keys(sweep_id))]
-        return [MetricKey(key=key, **(told._asdict() if told else {})) for key, told in known]
+        metrics = {key: find_metric(key) for key in sorted(self.store.metric_keys(sweep_id))}
+        return [MetricKey(key=key, **(metric._asdict() if metric else {})) for key, metric in metrics.items()]
 
     def unknown_metrics(self, sweep_id: str, keys: Sequence[str]) -> dict[str, list[str]]:
-        """Return which of these names are of no metric, each with the metrics that it may mean, the closest first."""
+        """Return the names that no metric has, each with the metrics that it may mean, the closest first."""
         if not (others := [key for key in keys if key not in STEP_METRICS and key not in EVALUATION_METRICS]):
             return {}
         recorded = self.store.metric_keys(sweep_id)  # such as those of a program of its own
-        known = sorted({*recorded, *STEP_METRICS, *EVALUATION_METRICS})
-        return {key: get_close_matches(key, known, 3) for key in others if key not in recorded}
+        names = sorted({*recorded, *STEP_METRICS, *EVALUATION_METRICS})
+        return {key: get_close_matches(key, names, 3) for key in others if key not in recorded}
 
     def config_curves(self, sweep_id: str, keys: Sequence[str]) -> list[ConfigCurve]:
         """Return metrics of every config over its steps: mean and range over seeds, tune and confirm apart."""
-        groups: dict[tuple[str, Stage, str], list[Curve]] = {}
+        groups: dict[tuple[str, Stage, str], dict[int, list[float]]] = {}
         for curve in self.store.curves(sweep_id, keys):
-            groups.setdefault((curve.config_id, curve.stage, curve.key), []).append(curve)
-        return [_over_seeds(*names, curves) for names, curves in groups.items()]
+            by_step = groups.setdefault((curve.config_id, curve.stage, curve.key), {})
+            for step, value in zip(curve.steps, curve.values, strict=True):
+                values = by_step.setdefault(step, [])
+                if value is not None:
+                    values.append(value)
+        return [_over_seeds(*names, by_step) for names, by_step in groups.items()]
 
     def report(self, sweep_id: str, format_: str, *, interim: bool = False, digest: str | None = None) -> KeptReport:
         """Return the report as html, json or md.
@@ -149,7 +154,7 @@ class Results(ServicePart):
         raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
 
     def reports(self, sweep_id: str) -> ReportsView:
-        """Return which final reports a sweep has, and whether a new one is being built.
+        """Return the final reports of a sweep; `building` is True while a new one is being built.
 
         Raises: NotFound.
         """
@@ -165,10 +170,8 @@ class Results(ServicePart):
 
         Raises: NotFound; Conflict, if one of them is archived.
         """
-        from sweep_service.report.compare import (
-            SweepResults,
-            compare_sweeps,
-        )  # brings scipy, which nothing else here needs
+        # brings scipy, which nothing else here needs
+        from sweep_service.report.compare import SweepResults, compare_sweeps
 
         if gone := self.store.deletions(sweep_ids):
             raise Conflict(f"{', '.join(gone)} has no curves any more, so it cannot be compared; its report is left")
@@ -197,6 +200,8 @@ class Results(ServicePart):
             if self.store.deletions([sweep_id]):
                 raise NotReady(f"sweep {sweep_id} has no curves any more; its report names the best config")
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")
+        seeds = sweep.spec.seeds
+        first = seeds.confirm.seeds[0] if best.stage is Stage.CONFIRM and seeds.confirm else seeds.tune[0]
         return Best(
             config_id=best.config.id,
             params=best.config.params,
@@ -208,32 +213,23 @@ class Results(ServicePart):
             configs=best.configs,
             baseline_objective=best.baseline,
             **dict(self.judged(sweep_id)),
-            training=best.config.settings
-            | ({"seed": self._first_seed(sweep, best.stage)} if best.config.is_own else {}),
+            training=best.config.settings | ({"seed": first} if best.config.is_own else {}),
             of_program=best.config.is_own,
         )
 
-    @staticmethod
-    def _first_seed(sweep: Sweep, stage: Stage) -> int:
-        seeds = sweep.spec.seeds
-        return seeds.confirm.seeds[0] if stage is Stage.CONFIRM and seeds.confirm else seeds.tune[0]
-
     def judged(self, sweep_id: str) -> Judged:
-        """Return what a sweep's report says, while it runs the newest interim one; without a report, why there is none.
+        """Return the verdict of a sweep's report, while it runs the newest interim one; without a report, the reason.
 
         Raises: NotFound.
         """
-        if (verdict := self._verdict(sweep_id)) is not None:
+        kept = self.store.find_report(sweep_id, "verdict")
+        if kept is not None and (verdict := _read_verdict(kept, from_json(kept.content))) is not None:
             goes_on = not verdict.interim and not self.store.get_sweep(sweep_id).state.is_over
             return Judged(verdict=verdict.model_copy(update={"outdated": goes_on}), no_verdict=None)
         reason = "there is no report yet to say how sure this is"
         if (failure := self.store.report_failure(sweep_id)) is not None:
             reason = f"the report could not be built: {failure}"
         return Judged(verdict=None, no_verdict=reason)
-
-    def _verdict(self, sweep_id: str) -> VerdictView | None:
-        kept = self.store.find_report(sweep_id, "verdict")
-        return None if kept is None else _read_verdict(kept, from_json(kept.content))
 
 
 def best_yaml(best: Best) -> str:
@@ -267,13 +263,7 @@ def _read_verdict(kept: KeptReport, verdict: object) -> VerdictView | None:
             return None
 
 
-def _over_seeds(config_id: str, stage: Stage, key: str, curves: Sequence[Curve]) -> ConfigCurve:
-    by_step: dict[int, list[float]] = {}
-    for curve in curves:
-        for step, value in zip(curve.steps, curve.values, strict=True):
-            values = by_step.setdefault(step, [])
-            if value is not None:
-                values.append(value)
+def _over_seeds(config_id: str, stage: Stage, key: str, by_step: Mapping[int, Sequence[float]]) -> ConfigCurve:
     steps = sorted(by_step)
     columns = [by_step[step] for step in steps]
     return ConfigCurve(

@@ -117,7 +117,7 @@ class VerbRules(ServicePart):
         return self.deletion(sweep_id)
 
     def deletion(self, sweep_id: str) -> DeletionView:
-        """Return how far a sweep's deletion is, and what it frees or would free.
+        """Return the progress of a sweep's deletion, and the disk and rows that it frees or would free.
 
         Raises: NotFound, if there never was such a sweep.
         """
@@ -129,19 +129,17 @@ class VerbRules(ServicePart):
         archived = self.store.count_rows(sweep_id, keep_report=True)
         rows = archived if deletion and deletion.keep_report else self.store.count_rows(sweep_id)
         runs = self.store.count_runs(sweep_id)
-        frees = Freed(**self._disk(sweep_id), rows=rows, rows_if_archived=archived, mlflow_runs=runs)
+        disk: dict[str, int | None] = {"bytes": None, "files": None}
+        if self.settings.storage.is_dir():
+            with suppress(OSError):  # a folder that a program has locked
+                disk |= disk_use(self.settings.storage / sweep_id)._asdict()
+        frees = Freed(**disk, rows=rows, rows_if_archived=archived, mlflow_runs=runs)
         if deletion is not None:
             return DeletionView(**dict(deletion), state=deletion.state, frees=frees)
         blocked = (
             None if sweep.state.is_over else f"it is {sweep.state}; cancel it first: sweeps cancel {sweep_id} --wait"
         )
         return DeletionView(sweep_id=sweep_id, name=sweep.name, state=None, blocked=blocked, frees=frees)
-
-    def _disk(self, sweep_id: str) -> dict[str, int | None]:
-        if self.settings.storage.is_dir():
-            with suppress(OSError):  # a folder that a program has locked
-                return disk_use(self.settings.storage / sweep_id)._asdict()
-        return {"bytes": None, "files": None}
 
     def add_benchmarks(self, sweep_id: str, raw: object, by: str | None = None) -> Sweep:
         """Have models of a sweep that has ended measured on more benchmarks. Asking again for the same is no change.

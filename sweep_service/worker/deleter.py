@@ -53,7 +53,10 @@ class Deleter:
             try:
                 self._carry_out(deletion)
             except Exception as error:  # noqa: BLE001 (whatever it is, it holds up no other deletion)
-                message = _hindrance(error, deletion.sweep_id)
+                message = f"{deletion.sweep_id} cannot be removed: {error!r}"[:_LONGEST_REASON]
+                if isinstance(error, OSError):
+                    reason = error.strerror or error
+                    message = f"{error.filename or deletion.sweep_id} cannot be removed: {reason}"
                 if deletion.message != message:
                     self._store.set_deletion_hindered(deletion.sweep_id, message)
                 failures.append(error)
@@ -90,10 +93,3 @@ def remove_folder(storage: Path, sweep_id: str) -> None:
             if done.returncode:
                 last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
                 raise OSError(last[-_LONGEST_REASON:]) from None
-
-
-def _hindrance(error: Exception, sweep_id: str) -> str:
-    """Say what cannot be removed, and why."""
-    if isinstance(error, OSError):
-        return f"{error.filename or sweep_id} cannot be removed: {error.strerror or error}"
-    return f"{sweep_id} cannot be removed: {error!r}"[:_LONGEST_REASON]

@@ -35,10 +35,13 @@ class RayWait:
     def answers(self) -> bool:
         """True if Ray answers; looked at anew after a pause."""
         if time.monotonic() >= self._next_look:
-            addresses = [address for address in (self._settings.ray_address, self._noted()) if address]
-            found = next((address for address in addresses if _answers(address, self._settings)), None)
-            self._answers = found is not None or not addresses  # without any, a runner says what is missing
-            self.address = found or self._settings.ray_address
+            noted = None
+            with suppress(OSError, ValueError, AttributeError):  # it is being written, or gone
+                noted = json.loads((self._settings.home / "address.json").read_text()).get("ray_address")
+            addresses = [address for address in (self._settings.ray_address, noted) if address]
+            answering = next((address for address in addresses if _answers(address, self._settings)), None)
+            self._answers = answering is not None or not addresses  # without any, a runner says what is missing
+            self.address = answering or self._settings.ray_address
             if not self._answers:
                 self.begin()
             else:
@@ -54,11 +57,6 @@ class RayWait:
     def forget(self) -> None:
         """Note that a runner has worked with Ray: the next trouble is the first one again."""
         self._pause_s = 0.0
-
-    def _noted(self) -> str | None:
-        with suppress(OSError, ValueError, AttributeError):  # it is being written, or gone
-            return json.loads((self._settings.home / "address.json").read_text()).get("ray_address")
-        return None
 
 
 def _answers(address: str, settings: Settings) -> bool:

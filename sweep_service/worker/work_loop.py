@@ -73,19 +73,6 @@ class _Runner:
 
 
 @dataclass
-class _Failures:
-    """Runners of one sweep that have failed in a row, without progress between them."""
-
-    count: int = 0
-    since: float = field(default_factory=time.monotonic)
-    """The time of the first, in seconds."""
-
-    @property
-    def is_hopeless(self) -> bool:
-        return self.count >= MAX_FAILURES and time.monotonic() - self.since >= PATIENCE_S
-
-
-@dataclass
 class Worker:
     """Keeps runners alive from the main thread, which must outlive them, because they end when it ends.
 
@@ -96,7 +83,8 @@ class Worker:
     store: Store
     settings: Settings
     _runners: dict[str, _Runner] = field(default_factory=dict[str, "_Runner"])
-    _failures: dict[str, _Failures] = field(default_factory=dict[str, _Failures])
+    _failures: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
+    """Number of each sweep's runners that failed in a row without progress, and when the first did, in seconds."""
     _waiting: dict[str, Sweep] = field(default_factory=dict[str, Sweep])
     """Sweeps that this worker has claimed and holds until Ray answers."""
     _next_hold: float = 0.0
@@ -173,7 +161,7 @@ class Worker:
                 kill(runner.process)  # once it has ended, another one is started
 
     def _hangs(self, runner: _Runner) -> bool:
-        """True if a living runner does not move: it has let its lease run out, or it has outlived a database's answers.
+        """True if a living runner does not move: its lease has run out, or the database has not answered for too long.
 
         One that stands still in the middle of a transaction holds SQLite's lock, so that nobody is answered.
         """
@@ -235,11 +223,8 @@ class Worker:
         command = [sys.executable, "-m", "sweep_service.runner", sweep.id, str(sweep.epoch)]
         settings = self.settings.model_copy(update={"ray_address": self._ray.address})
         process = start(command, {**os.environ, **settings.environment()}, path)
-        vigil = Vigil(
-            partial(self._is_held, Fence(sweep.id, sweep.epoch), time.monotonic()),
-            PATIENCE_WITH_RUNNERS_S,
-            RENEW_EVERY_S,
-        )
+        is_held = partial(self._is_held, Fence(sweep.id, sweep.epoch), time.monotonic())
+        vigil = Vigil(is_held, PATIENCE_WITH_RUNNERS_S, RENEW_EVERY_S)
         self._runners[sweep.id] = _Runner(sweep, process, path, progress_of(self.store, sweep.id), vigil)
         self._answered_at = time.monotonic()
 
@@ -274,24 +259,23 @@ class Worker:
             self._ray.begin()
             self._start_or_wait(sweep)
             return
-        failures = self._failures.setdefault(sweep.id, _Failures())
-        failures.count += 1
+        failures, since = self._failures.get(sweep.id, (0, time.monotonic()))
+        failures += 1
+        self._failures[sweep.id] = failures, since
         end = "because it hung and was killed" if runner.hangs else end_in_words(code)
-        log.warning("the runner of %s ended %s; failures in a row: %d", sweep.id, end, failures.count)
-        if failures.is_hopeless:
-            message = f"its runner failed {failures.count} times in a row without progress, the last {end}"
-            self._give_up(runner.fence, f"{message}: {log_tail(runner.log)}")
-        elif failures.count > 1:
-            pause_s = min(LONGEST_BACKOFF_S, 2.0**failures.count)
+        log.warning("the runner of %s ended %s; failures in a row: %d", sweep.id, end, failures)
+        if failures >= MAX_FAILURES and time.monotonic() - since >= PATIENCE_S:
+            message = f"its runner failed {failures} times in a row without progress, the last {end}"
+            message += f": {log_tail(runner.log)}"
+            del self._failures[sweep.id]
+            recover(self.store, runner.fence, self.store.get_sweep(sweep.id))
+            remove_unneeded(self.store.list_attempts(sweep.id))
+            self.store.set_sweep_state(runner.fence, SweepState.FAILED, message)
+        elif failures > 1:
+            pause_s = min(LONGEST_BACKOFF_S, 2.0**failures)
             self.store.renew_lease(runner.fence, pause_s)  # claimed again after that
         else:
             self.store.release_lease(runner.fence)
-
-    def _give_up(self, fence: Fence, message: str) -> None:
-        self._failures.pop(fence.sweep_id, None)
-        recover(self.store, fence, self.store.get_sweep(fence.sweep_id))
-        remove_unneeded(self.store.list_attempts(fence.sweep_id))
-        self.store.set_sweep_state(fence, SweepState.FAILED, message)
 
 
 def progress_of(store: Store, sweep_id: str) -> int:

@@ -92,8 +92,12 @@ class ReportBuilder:
         """Look after the report that is being built; once it is done, begin the next one."""
         self._leaving = [child for child in self._leaving if not child.gone]
         if self._build is not None:
-            answer = self._look_at(self._build)
+            assert self._child is not None
+            answer = self._child.answer()
             if answer is None:
+                self._judge(self._build)
+                if self._build.ended is not None:  # it must not go on
+                    self._child.kill()
                 return
             build, self._build, self._idle_since = self._build, None, time.monotonic()
             self._conclude(build, answer)
@@ -111,16 +115,6 @@ class ReportBuilder:
             self._conclude(build, {})
         if self._claimed is not None:
             self.store.release_lease(Fence(self._claimed.id, self._claimed.epoch))
-
-    def _look_at(self, build: _Build) -> Mapping[str, Any] | None:
-        """Return what has become of a report, if it is decided; end its child if it must not go on."""
-        assert self._child is not None
-        answer = self._child.answer()
-        if answer is None:
-            self._judge(build)
-            if build.ended is not None:
-                self._child.kill()
-        return answer
 
     def _judge(self, build: _Build) -> None:
         """Decide whether a report may go on: it must not take too long, nor stand in the way of a final one."""
@@ -144,7 +138,13 @@ class ReportBuilder:
             return
         turns = (Kind.LATE, Kind.INTERIM) if self._last is Kind.INTERIM else (Kind.INTERIM, Kind.LATE)
         for kind in turns:
-            if (sweep_id := self._wanted(kind)) is not None:
+            if kind is Kind.LATE:
+                sweep_id = self.store.next_late(self._impossible)
+            else:  # the request for an interim one is taken
+                now = time.monotonic()
+                self._not_before = {waiting: until for waiting, until in self._not_before.items() if until > now}
+                sweep_id = self.store.take_wanted_report(self._not_before)
+            if sweep_id is not None:
                 self._begin(_Build(sweep_id, kind, None))
                 return
         if self._child is not None and time.monotonic() - self._idle_since > IDLE_S:
@@ -153,32 +153,19 @@ class ReportBuilder:
     def _claim(self) -> Sweep | None:
         return self.store.claim_final_report(f"{this_host()}:{os.getpid()}", LEASE_S)
 
-    def _wanted(self, kind: Kind) -> str | None:
-        """Return the next sweep that wants such a report; the request for an interim one is taken."""
-        if kind is Kind.LATE:
-            return self.store.next_late(self._impossible)
-        now = time.monotonic()
-        self._not_before = {sweep_id: until for sweep_id, until in self._not_before.items() if until > now}
-        return self.store.take_wanted_report(self._not_before)
-
     def _begin(self, build: _Build) -> None:
         kind = build.kind
         try:
-            child = self._ready_child()
+            if self._child is not None and (self._child.gone or self._child.asked >= MOST):
+                self._dismiss()
+            if self._child is None:
+                self._child = ReportChild(self.command, {**os.environ, **self.settings.environment()})
         except OSError:
             log.exception("the %s report of %s is put off: no process could be started", kind.value, build.sweep_id)
             self._put_off(build, TROUBLE_PAUSE_S)
             return
-        child.ask(build.sweep_id, interim=kind is Kind.INTERIM, patient=kind is not Kind.FINAL)
+        self._child.ask(build.sweep_id, interim=kind is Kind.INTERIM, patient=kind is not Kind.FINAL)
         self._build, self._last = build, kind
-
-    def _ready_child(self) -> ReportChild:
-        """Return the child that is there, or a new one."""
-        if self._child is not None and (self._child.gone or self._child.asked >= MOST):
-            self._dismiss()
-        if self._child is None:
-            self._child = ReportChild(self.command, {**os.environ, **self.settings.environment()})
-        return self._child
 
     def _dismiss(self) -> None:
         """End the child without waiting for its end."""
@@ -199,12 +186,18 @@ class ReportBuilder:
             self._put_off(build, 0)
             return
         elif "away" in answer:
-            log.warning(
-                "the %s report of %s waits for the database: %s", build.kind.value, build.sweep_id, answer["away"]
-            )
+            reason = answer["away"]
+            log.warning("the %s report of %s waits for the database: %s", build.kind.value, build.sweep_id, reason)
             self._put_off(build, TROUBLE_PAUSE_S)
         else:
-            self._give_up(build, build.ended or str(answer["failure"]))
+            reason = build.ended or str(answer["failure"])
+            log.warning("no %s report of %s: %s", build.kind.value, build.sweep_id, reason)
+            self.store.set_report_failure(build.sweep_id, reason)
+            if build.kind is not Kind.INTERIM:
+                self._impossible.add(build.sweep_id)
+            if build.fence is not None:
+                message = f"the trials are done, but the report could not be built: {reason}"
+                self.store.set_sweep_state(build.fence, SweepState.FAILED, message)
         if build.kind is Kind.INTERIM:
             self._not_before[build.sweep_id] = time.monotonic() + max(INTERIM_PAUSE_S, 2 * took)
 
@@ -216,18 +209,9 @@ class ReportBuilder:
         elif build.kind is Kind.INTERIM:
             self.store.want_report(build.sweep_id)
 
-    def _give_up(self, build: _Build, reason: str) -> None:
-        log.warning("no %s report of %s: %s", build.kind.value, build.sweep_id, reason)
-        self.store.set_report_failure(build.sweep_id, reason)
-        if build.kind is not Kind.INTERIM:
-            self._impossible.add(build.sweep_id)
-        if build.fence is not None:
-            message = f"the trials are done, but the report could not be built: {reason}"
-            self.store.set_sweep_state(build.fence, SweepState.FAILED, message)
-
 
 def _end(sweep: Sweep, trials: Sequence[Trial]) -> tuple[SweepState, str | None]:
-    """Return how a sweep has ended whose trials are done: FAILED if some ran and none of them has a result."""
+    """Return the end of a sweep whose trials are done: FAILED if some ran and none of them has a result."""
     if sweep.desired_state.is_to_end and not sweep.has_trained:
         return SweepState.CANCELLED, sweep.message
     failed = [trial for trial in trials if trial.state is TrialState.FAILED]

@@ -44,8 +44,8 @@ class ReportChild:
         with suppress(BlockingIOError):
             while chunk := os.read(self._answers.fileno(), 1 << 16):
                 self._received += chunk
-        line, found, self._received = self._received.partition(b"\n")
-        if found:
+        line, newline, self._received = self._received.partition(b"\n")
+        if newline:
             return json.loads(line)
         self._received = line
         return {"failure": f"its process ended {end_in_words(self.process.returncode)}"} if ended else None

@@ -42,20 +42,19 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints is no answer
     requests: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_read, args=(requests,), name="requests", daemon=True).start()
+
+    def read() -> None:  # while a report is built, so that the end of the input ends this process at once
+        for line in sys.stdin:
+            requests.put(line)
+        os._exit(ORPHANED_EXIT_CODE)
+
+    threading.Thread(target=read, name="requests", daemon=True).start()
     settings = Settings()
     while True:
         request = json.loads(requests.get())
         with ThreadPoolExecutor(1, initializer=os.nice, initargs=(_NICE if request["patient"] else 0,)) as builder:
             answer = builder.submit(_answer, settings, request["sweep_id"], interim=request["interim"]).result()
         answers.write(json.dumps(answer) + "\n")
-
-
-def _read(requests: SimpleQueue[str]) -> None:
-    """Take requests while a report is built, so that the end of the input ends this process at once."""
-    for line in sys.stdin:
-        requests.put(line)
-    os._exit(ORPHANED_EXIT_CODE)
 
 
 def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str, Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sweep_service.processes.child_processes import stop
-from sweep_service.runner import deadline, trainer_process
-from sweep_service.runner.deadline import Deadline
+from sweep_service.runner import limits, trainer_process
+from sweep_service.runner.limits import Deadline
 from sweep_service.runner.trainer_process import Job, Trainer
 from tests.waiting import wait_until
 
@@ -79,7 +79,7 @@ def trainer_of(program: str, directory: Path, children: list[Child]) -> tuple[Tr
 def test_it_ends_by_sigterm_or_after_the_grace_by_sigkill(
     program: str, signal: int, tmp_path: Path, children: list[Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "STOP_GRACE_S", 0.3)
+    monkeypatch.setattr(limits, "STOP_GRACE_S", 0.3)
     trainer, child = trainer_of(program, tmp_path, children)
     limit = Deadline(trainer, 0.05)
     wait_until("it has ended", lambda: child.exit_code is not None)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sweep_service.runner import hang_watch
-from sweep_service.runner.hang_watch import HangWatch
+from sweep_service.runner import limits
+from sweep_service.runner.limits import HangWatch
 from tests.integration.runner.test_deadline import Child, trainer_of
 from tests.waiting import wait_until
 
@@ -33,7 +33,7 @@ def children() -> Generator[list[Child]]:
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hang_watch, "STOP_GRACE_S", 0.2)
+    monkeypatch.setattr(limits, "STOP_GRACE_S", 0.2)
 
 
 @pytest.mark.parametrize("program", [SLEEPS, LOOKS_AROUND])

@@ -68,4 +68,4 @@ def test_evaluations_without_gpus_run_beside_trials_that_have_them_all() -> None
 def test_one_alone_may_always_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 4.0}}])
     large = Slots(Resources(cpus=9), Resources(cpus=9))
-    assert (large(1, 0), large(0, 1), large(1, 1), large.fit(1, 0)) == (True, True, False, False)
+    assert (large(1, 0), large(0, 1), large(1, 1)) == (True, True, False)

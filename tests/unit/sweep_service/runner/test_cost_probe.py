@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from ray.exceptions import RayError
 
-from sweep_service.runner.cost_probe import ProbeStage, SweepEnd, probe_job
+from sweep_service.runner.cost_probe import ProbeStage, SweepEnd
+from sweep_service.runner.jobs import probe_job
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings

@@ -563,7 +563,7 @@ def test_an_extension_is_heard_while_the_sweep_runs(store: Store, tmp_path: Path
     SweepService(store, Settings(home=tmp_path)).extend(sweep.id, extension)
     others = [given(ledger.next_job(name)) for name in "bcd"]
     assert ledger.next_job("e") is Nothing.NOW
-    assert ledger.generation == 1
+    assert ledger.waiting.sweep.generation == 1
     assert [store.get_trial(job.trial_id).seed for job in others] == [0, 0, 1]
 
 
@@ -619,10 +619,10 @@ def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: P
     for name in ("a", "b"):
         ledger.complete(name, {"ending": "FAILED", "message": f"no reward {name}"})
     assert ledger.next_job("d") is Nothing.NOW  # the one that runs may still have a result
-    assert ledger.given_up is not None
-    assert "2 trials have FAILED and none has a result" in ledger.given_up
-    assert f"no reward b\nOnce that is mended, sweeps retry {sweep.id}" in ledger.given_up
-    assert f"sweeps extend {sweep.id} --max-failed-trials none" in ledger.given_up
+    assert ledger.waiting.given_up is not None
+    assert "2 trials have FAILED and none has a result" in ledger.waiting.given_up
+    assert f"no reward b\nOnce that is mended, sweeps retry {sweep.id}" in ledger.waiting.given_up
+    assert f"sweeps extend {sweep.id} --max-failed-trials none" in ledger.waiting.given_up
     ledger.complete("c", {"ending": "FAILED", "message": "no reward c"})
     assert ledger.next_job("d") is Nothing.EVER
     assert ledger_of(store, fence, tmp_path).next_job("d") is Nothing.EVER  # the next runner knows it, too
@@ -635,7 +635,7 @@ def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> No
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
     assert ledger.next_job("c") is Nothing.NOW
     ledger.complete("b", {"ending": "DIVERGED", "message": None})
-    assert ledger.given_up is None
+    assert ledger.waiting.given_up is None
     given(ledger.next_job("c"))
 
 
@@ -644,7 +644,7 @@ def test_a_sweep_that_gave_up_tries_the_others_once_it_is_extended(store: Store,
     sweep, fence, ledger = at_work(store, tmp_path, slots=1, retries={"max_failed_trials": 1})
     failed = given(ledger.next_job("a")).trial_id
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
-    store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
+    store.set_sweep_state(fence, SweepState.FAILED, ledger.waiting.given_up, ledger.waiting.sweep.generation)
     lifted: dict[str, Any] = {"retries": {"max_failed_trials": None}}
     SweepService(store, Settings(home=tmp_path)).extend(sweep.id, lifted)
     store.set_sweep_state(fence, SweepState.RUNNING)
@@ -658,7 +658,7 @@ def test_failed_trials_that_are_tried_again_count_no_more(store: Store, tmp_path
     job = given(ledger.next_job("a"))
     ledger.complete("a", {"ending": "FAILED", "message": "no reward"})
     assert ledger.next_job("b") is Nothing.EVER
-    store.set_sweep_state(fence, SweepState.FAILED, ledger.given_up, ledger.generation)
+    store.set_sweep_state(fence, SweepState.FAILED, ledger.waiting.given_up, ledger.waiting.sweep.generation)
     store.release_lease(fence)
     service = SweepService(store, Settings(home=tmp_path))
     assert service.retry_failed(sweep.id).message is None

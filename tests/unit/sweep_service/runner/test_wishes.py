@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweep_service.runner.wishes import Halt, Wishes
+from sweep_service.runner.wishes import Halt, Interruption, Wishes
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import DesiredState, SweepState
@@ -23,7 +23,7 @@ def test_a_wish_is_heard_within_a_second_and_kept(store: Store, monkeypatch: pyt
     assert wishes.interruption is None  # the store is read once a second
     now += 0.6
     assert wishes.interruption is not None
-    assert (wishes.interruption.ending, wishes.interruption.state) == (Ending.CANCELLED, SweepState.CANCELLED)
+    assert (wishes.interruption.halt.ending, wishes.interruption.state) == (Ending.CANCELLED, SweepState.CANCELLED)
     withdrawn = store.get_sweep(sweep.id).model_copy(update={"desired_state": DesiredState.RUN})
     monkeypatch.setattr(store, "get_sweep", lambda _: withdrawn)
     now += 5
@@ -56,12 +56,11 @@ def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatc
     store.request_pause(sweep.id)
     pause = wishes.interruption
     assert pause is not None
-    assert (pause.ending, pause.state, pause.save_within_s) == (Ending.PAUSED, SweepState.PAUSED, 600)
+    assert pause == Interruption(Halt(Ending.PAUSED, 600), SweepState.PAUSED)
     store.request_resume(sweep.id)
     assert wishes.interruption == pause  # its trainers end already
     store.request_cancel(sweep.id)
-    assert wishes.interruption is not None
-    assert (wishes.interruption.state, wishes.interruption.save_within_s) == (SweepState.CANCELLED, 0)
+    assert wishes.interruption == Interruption(Halt(Ending.CANCELLED, 0), SweepState.CANCELLED)
 
 
 def test_a_trial_that_yields_is_to_end(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sweep_service.runner.own_notes import LEFT_OUT, MAX_STARTED, MAX_WARNINGS, OwnNotes
+from sweep_service.runner.own_record import LEFT_OUT, MAX_STARTED, MAX_WARNINGS, OwnNotes
 
 
 def kept(notes: OwnNotes, *events: dict[str, Any]) -> list[dict[str, Any]]:
