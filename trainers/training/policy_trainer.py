@@ -26,11 +26,9 @@ from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
 from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
 from trainers.process.seeds import DERIVATION, derived_seed, loss_seed
-from trainers.record.critic_stats import NO_CRITIC
-from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
-from trainers.record.rollout_stats import rollout_stats
+from trainers.record.rollout_stats import NO_CRITIC, NO_ENGINE, engine_stats, rollout_stats
 from trainers.record.step_stats import StepStats
 from trainers.rollouts import logprob_check
 from trainers.rollouts import rollout as rollouts

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from trainers.config import TrainingConfig
 from trainers.losses.critic import CriticParams, gae, moments, normalized
-from trainers.record.critic_stats import critic_stats
+from trainers.record.rollout_stats import critic_stats
 
 _FILE: Final = "value_head.pt"
 

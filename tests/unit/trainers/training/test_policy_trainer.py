@@ -18,9 +18,9 @@ from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.policy.checkpoints import read_state, write_state
 from trainers.process.events import NoEvents
 from trainers.process.seeds import loss_seed
-from trainers.record.engine_stats import NO_ENGINE
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
+from trainers.record.rollout_stats import NO_ENGINE
 from trainers.rollouts.logprob_check import engine_warning
 from trainers.rollouts.rollout import Collected, PromptStream, Sample, problems_digest
 from trainers.tasks.base import Completion, Judgement, Problem
