@@ -23,6 +23,7 @@ from trainers.losses import TokenBatch, Totals, entropy_advantages, next_weight,
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
+from trainers.policy.load_policy import load_reference
 from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
 from trainers.process.seeds import DERIVATION, derived_seed, loss_seed
@@ -35,7 +36,6 @@ from trainers.rollouts import rollout as rollouts
 from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
 from trainers.training.inert_betas import InertBetas
-from trainers.training.reference_model import reference_model
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
 from trainers.training.schedule import Schedule
 from trainers.training.value_head import Critic
@@ -67,7 +67,7 @@ class PolicyTrainer(SamplingTrainer):
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
-        self._reference = reference_model(folders.model, config, self.accelerator)
+        self._reference = load_reference(folders.model, config, self.accelerator)
         self._critic = Critic(config.critic, self.model, config, self.accelerator) if config.critic else None
         self._keep_models = keep_models
         self._waiting = Announcer(recorder.events, "waiting for another run's initial evaluation", 1)

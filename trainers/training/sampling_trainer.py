@@ -27,7 +27,6 @@ from trainers.evaluation.evaluate import EvaluationResult, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest
-from trainers.policy.positions import give_positions
 from trainers.process.parallel import process_state, shared
 from trainers.process.random_state import own_random_state
 from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, derived_seed
@@ -101,7 +100,6 @@ class SamplingTrainer(GRPOTrainer):
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
         refuse(model, config, prompt_ids, engine_problems(config, model, longest))
-        give_positions(model)
         model.register_forward_pre_hook(self._before_forward)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
