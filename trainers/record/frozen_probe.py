@@ -4,7 +4,7 @@ The entropy of a policy's own completions also changes with prompts, lengths and
 Shapes: B completions, T completion tokens with padding.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,13 +12,8 @@ import torch
 from torch import Tensor
 
 from trainers.record.metrics import STEP_SECTIONS
+from trainers.rollouts.logprob_check import Forward
 from trainers.rollouts.rollout import padded
-
-Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
-"""Log-probabilities and full-vocabulary entropies (B, T) of the present policy, in nats, at the sampling temperature.
-
-It is given `prompt_ids`, `prompt_mask`, `completion_ids` and `completion_mask`, on the CPU.
-"""
 
 _FILE: Final = "probe.pt"
 _METRICS: Final = tuple(STEP_SECTIONS["Frozen completions"])

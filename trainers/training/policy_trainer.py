@@ -6,7 +6,7 @@ Shapes: B sequences, T completion tokens.
 
 import resource
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -109,7 +109,7 @@ class PolicyTrainer(SamplingTrainer):
             "positive_weight", next_weight(None, 0, None, self._config.advantage.positive_weight)
         )
         self._frozen.restore(state.get("probe", {}))
-        self._inert.restore(state.get("inert", {}))
+        self._inert.sums |= state.get("inert", {})
         self.evaluated_step: int | None = state.get("evaluated_step")
 
     def _state(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class PolicyTrainer(SamplingTrainer):
             "entropy_coefficient": self._entropy_coefficient,
             "positive_weight": self._positive_weight,
             "probe": self._frozen.state,
-            "inert": self._inert.state,
+            "inert": self._inert.sums,
             "evaluated_step": self.evaluated_step,
             "model_only": self._ends_with_model_only,
             **self._recorder.state,
@@ -259,7 +259,12 @@ class PolicyTrainer(SamplingTrainer):
         tensors = rollouts.with_entropy_rewards(
             tensors, collected.groups, rollout, self._config.advantage, old_entropy_BT
         )
-        engine_BT = rollouts.engine_logprobs(collected.groups, device)
+        engine_BT, targets = rollouts.engine_logprobs(collected.groups, device), dict[str, Tensor]()
+        if self._critic is not None:
+            mask_BT = tensors.completion_mask
+            rewards_B = rollouts.rewards(collected.groups, rollout).to(mask_BT.device)
+            targets, stats = self._critic.targets(rewards_B, self._critic.values(mask_BT.size(1)), mask_BT)
+            self._rollout_metrics |= stats
         counts: Any = self.accelerator.reduce(rollouts.counts(tensors, self._config.aggregation), reduction="sum")
         totals = rollouts.totals(counts, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
         return {
@@ -267,22 +272,13 @@ class PolicyTrainer(SamplingTrainer):
             "old_logprobs": old_logprobs_BT,
             "old_entropy": old_entropy_BT,
             **({} if engine_BT is None else self._correction(old_logprobs_BT, engine_BT, tensors.completion_mask)),
-            **self._critic_targets(collected.groups, tensors.completion_mask),
+            **targets,
             **self._reference_scores(tensors._asdict()),
             **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(totals).items()},
         }
 
     def _reading_values(self) -> AbstractContextManager[None]:
         return nullcontext() if self._critic is None else self._critic.reading()
-
-    def _critic_targets(self, groups: Sequence[Group], mask_BT: Tensor) -> dict[str, Tensor]:
-        """Return the critic's advantages of each token and what its values are trained on; nothing without one."""
-        if self._critic is None:
-            return {}
-        rewards_B = rollouts.rewards(groups, self._config.rollout).to(mask_BT.device)
-        tensors, stats = self._critic.targets(rewards_B, self._critic.values(mask_BT.size(1)), mask_BT)
-        self._rollout_metrics |= stats
-        return tensors
 
     @torch.no_grad()
     def _reference_scores(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:

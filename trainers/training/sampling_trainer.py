@@ -302,11 +302,9 @@ class SamplingTrainer(GRPOTrainer):
 
     def evaluation_after(self, step: int) -> EvaluationResult:
         """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
-        seed = self._config.seed
-        return self._initial_evaluation() if step == 0 else self._evaluation(derived_seed(seed, "evaluation", step))
-
-    def _initial_evaluation(self) -> EvaluationResult:
-        """Evaluate the initial model once for all runs that start from it."""
+        if step > 0:
+            return self._evaluation(derived_seed(self._config.seed, "evaluation", step))
+        # the initial model is evaluated once for all runs that start from it
         digest, recipe = model_digest(self._folders.model), self._task.recipe
         key = initial_evaluation_key(self._config, digest, recipe, self._processes)
         compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.record.frozen_probe import Forward, FrozenCompletions
+from trainers.record.frozen_probe import FrozenCompletions
+from trainers.rollouts.logprob_check import Forward
 
 SAMPLED = ([[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]])
 
