@@ -7,7 +7,7 @@ Words are compared without case, spaces and punctuation, so that `clip_ratio_hig
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -138,7 +138,7 @@ def setting_meant(word: str, names: Collection[str]) -> str | None:
         word: last part of what was written.
         names: dotted names of the settings that there are; those of a training may lie below `training`.
     """
-    meant = _targets().get(_plain(word), "")
+    meant = _TARGETS.get(_plain(word), "")
     return next((name for name in (meant, f"training.{meant}") if name.partition("=")[0] in names), None)
 
 
@@ -156,10 +156,10 @@ def choice_meant(word: str, choices: Sequence[str]) -> str | None:
 def _choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
     """Kept, because a mistake in what all points of a space share is read at each of them."""
     plain = {_plain(choice): choice for choice in choices}
-    if found := plain.get(_plain(word)):
-        return found
-    if found := next((choice for choice in choices if _plain(word) in _split(_CHOICES.get(choice, ""))), None):
-        return found
+    if same := plain.get(_plain(word)):
+        return same
+    if synonym := next((choice for choice in choices if _plain(word) in _split(_CHOICES.get(choice, ""))), None):
+        return synonym
     close = difflib.get_close_matches(_plain(word)[:_LONGEST], plain, n=1, cutoff=0.75)
     return plain[close[0]] if close else None
 
@@ -193,6 +193,4 @@ def _split(words: str) -> Iterable[str]:
     return map(_plain, words.split(", "))
 
 
-@cache
-def _targets() -> Mapping[str, str]:
-    return {word: name for name, words in _SETTINGS.items() for word in _split(words)}
+_TARGETS: Final = {word: name for name, words in _SETTINGS.items() for word in _split(words)}

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 def nearest(name: str, value: int, working: Iterable[int]) -> str | None:
     """Say to set the setting to the nearest of the working values on either side; None, if there are none."""
     values = sorted(working)
-    found = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
-    return f"set {name} to {' or '.join(map(str, found))}" if found else None
+    neighbours = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
+    return f"set {name} to {' or '.join(map(str, neighbours))}" if neighbours else None
 
 
 def divisors(number: int) -> list[int]:
