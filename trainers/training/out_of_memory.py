@@ -1,4 +1,4 @@
-"""Tells whether an error means that memory ran out, in which phase of a run, and what helps. Imports no torch."""
+"""Recognises errors of memory that ran out, with the phase of the run and the remedies. Imports no torch."""
 
 from traceback import walk_tb
 from typing import Final

@@ -15,6 +15,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.config.task_config import reward_parts
@@ -37,10 +38,47 @@ from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
 from trainers.training.inert_betas import InertBetas
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
-from trainers.training.schedule import Schedule
 from trainers.training.value_head import Critic
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
+
+
+class Schedule(TrainerCallback):
+    """Decides after each update whether a run evaluates, measures frozen completions, saves or stops.
+
+    Args:
+        stopping: called after every update; true ends the run after a checkpoint.
+    """
+
+    def __init__(self, config: TrainingConfig, trainer: "PolicyTrainer", stopping: Callable[[], bool]) -> None:
+        self._config, self._trainer, self._stopping = config, trainer, stopping
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Evaluate the policy that training starts from, or make up for an evaluation that was interrupted."""
+        self._trainer.check_model()
+        if state.global_step == 0:
+            self._trainer.freeze_completions()
+        if self._evaluates(state.global_step) and self._trainer.evaluated_step != state.global_step:
+            self._trainer.evaluate()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Set the flags that the trainer obeys after this update."""
+        step = state.global_step
+        rollouts, updates_into_next = divmod(step, self._config.rollout.updates_per_rollout)
+        if not updates_into_next:
+            self._trainer.measure_frozen_completions()
+        last = step == self._config.steps
+        stop = last or self._trainer.any_process(self._stopping())
+        control.should_evaluate = self._evaluates(step) and (last or not stop)  # else on_train_begin makes up for it
+        control.should_save = stop or (not updates_into_next and not rollouts % self._config.checkpoint_every_rollouts)
+        control.should_training_stop = stop
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Turn the files just written into a checkpoint."""
+        self._trainer.publish_checkpoint()
+
+    def _evaluates(self, step: int) -> bool:
+        return step == self._config.steps or step % self._config.evaluation.every_steps == 0
 
 
 class PolicyTrainer(SamplingTrainer):
@@ -130,7 +168,7 @@ class PolicyTrainer(SamplingTrainer):
         }
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load what a checkpoint holds besides the weights; the Trainer calls this however it shards the model."""
+        """Load a checkpoint's parts besides the weights; the Trainer calls this however it shards the model."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
@@ -196,7 +234,7 @@ class PolicyTrainer(SamplingTrainer):
             self._recorder.events.write("best", step=step, path=str(path), value=value)
 
     def _keep_model(self, step: int) -> None:
-        """Keep the weights after an update that is asked for. Every process takes part in saving them."""
+        """Keep the weights after an update in `keep_models`. Every process takes part in saving them."""
         if step not in self._keep_models or self._ends_with_model_only:  # then the last checkpoint is that model
             return
         unfinished = self._folders.output / UNFINISHED / f"model-{step}"
@@ -337,7 +375,7 @@ class PolicyTrainer(SamplingTrainer):
     def _token_batch(
         self, inputs: Mapping[str, Tensor], logprobs_BT: Tensor, entropy_BT: Tensor, values_BT: Tensor | None = None
     ) -> TokenBatch:
-        """Join what the rollout says of the tokens with what the present policy and critic say."""
+        """Join a rollout's tensors with those of the present policy and critic."""
         seed, shaping = loss_seed(self._config.seed, self._step, self._rank), self._config.advantage.entropy
         advantages_BT = inputs["advantages"]
         if advantages_BT.dim() == 1:

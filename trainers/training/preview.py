@@ -1,4 +1,4 @@
-"""Shows which prompts a run would read and what data it would leave out; reads data and tokenizer, no weights.
+"""Shows the prompts that a run would read and counts the data it would leave out; reads no weights.
 
 python -m trainers CONFIG.yaml --preview
 """

@@ -60,7 +60,7 @@ class Critic:
             raise
 
     def values(self, width: int) -> Tensor:
-        """Return the values (B, T) before each of the last `width` tokens of what was read, and forget them."""
+        """Return the values (B, T) before each of the last `width` tokens read, and forget them."""
         assert self._read, "the policy has read nothing"
         values_BS, self._read = torch.cat(self._read), None
         return values_BS[:, -width - 1 : -1]
