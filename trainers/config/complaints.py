@@ -197,7 +197,7 @@ def _unknown(path: Place, value: str | None, settings: Settings) -> str:
 
 
 def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settings) -> str | None:
-    """Return what a word of the field, or a setting's name alone, stands for; with the choice that the value means."""
+    """Return the setting that a word of the field, or a name alone, stands for, and the choice that the value means."""
     name = setting_meant(word, settings.owners) or next(iter(settings.by_last_part.get(word, ())), None)
     if name is None:
         return None
@@ -205,7 +205,7 @@ def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settin
     beside = ".".join([*groups, name.rpartition(".")[2]])
     name = beside if groups and beside in settings.owners else name
     if not choice and value and (tag := _tag(name, settings)):
-        meant = choice_meant(value, settings.owners[tag])
+        meant = choice_meant(value, tuple(settings.owners[tag]))
         name, choice = (tag, meant) if meant else (name, "")
     text = f"{name!r}, as in {written(name, choice)}" if choice else repr(name)
     note = note_on(name)
@@ -219,14 +219,14 @@ def _tag(group: str, settings: Settings) -> str | None:
 
 
 def _hint(path: Place, item: Any, settings: Settings) -> str:
-    """Return what to add to a complaint about a text: the choice or the group that it may stand for."""
+    """Return the end of a complaint about a text: the choice or the group that the text may stand for."""
     context = item.get("ctx", {})
     word = _short_text(context.get("tag", item["input"]))
     if item["type"] in ("model_type", "model_attributes_type"):
         return _group_hint(path, word, settings)
     if word is None:
         return ""
-    choices = re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected")))
+    choices = tuple(re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected"))))
     meant = choice_meant(word, choices)
     hint = f"did you mean {meant!r}?" if meant else written_otherwise(word, choices)
     return f"; {hint}" if hint else ""
@@ -234,10 +234,10 @@ def _hint(path: Place, item: Any, settings: Settings) -> str:
 
 @lru_cache(maxsize=1000)
 def _group_hint(path: Place, word: str | None, settings: Settings) -> str:
-    """Return what to write in place of one value where a group of settings is needed."""
+    """Return the group of settings to write in place of one value."""
     group = ".".join(part for part in path if isinstance(part, str))
     tag = _tag(group, settings)
-    choices = settings.owners[tag] if tag else ()
+    choices = tuple(settings.owners[tag]) if tag else ()
     if word and tag and (meant := choice_meant(word, choices)):
         return f": {{{tag.rpartition('.')[2]}: {meant}}}"
     if word and (hint := written_otherwise(word, choices)):

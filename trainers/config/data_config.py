@@ -121,7 +121,7 @@ class HeldOutData(Frozen):
         return self
 
     def dataset(self, trained_on: DataConfig) -> DataConfig:
-        """Return what is read to validate on, where that is no benchmark."""
+        """Return the dataset to validate on, where that is no benchmark."""
         return trained_on.model_copy(
             update={"ref": self.ref or trained_on.ref, "split": self.split, "filter": self.filter}
         )

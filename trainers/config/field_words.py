@@ -132,7 +132,7 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def setting_meant(word: str, names: Collection[str]) -> str | None:
-    """Return which of the settings a word of the field means, by its dotted name, perhaps with `=` and a value.
+    """Return the dotted name of the setting that a word of the field means, perhaps with `=` and a value.
 
     Args:
         word: last part of what was written.
@@ -143,18 +143,13 @@ def setting_meant(word: str, names: Collection[str]) -> str | None:
 
 
 def note_on(name: str) -> str:
-    """Return what to add where a setting is suggested; empty for nothing."""
+    """Return the remark to add where a setting is suggested; empty for none."""
     return _NOTES.get(name.removeprefix("training."), "")
 
 
-def choice_meant(word: str, choices: Sequence[str]) -> str | None:
-    """Return which of the choices a word means: one that is written almost like it, or known by it; else None."""
-    return _choice_meant(word, tuple(choices))
-
-
-@lru_cache(maxsize=1000)
-def _choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
-    """Kept, because a mistake in what all points of a space share is read at each of them."""
+@lru_cache(maxsize=1000)  # a mistake in the settings that all points of a space share is read at each of them
+def choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
+    """Return the choice that is written almost like the word, or that other programs call so; else None."""
     plain = {_plain(choice): choice for choice in choices}
     if same := plain.get(_plain(word)):
         return same
@@ -165,7 +160,7 @@ def _choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
 
 
 def written_otherwise(word: str, choices: Sequence[str]) -> str:
-    """Return how to write what a word means that is no choice itself; empty if nothing is known of it."""
+    """Return the way to write the meaning of a word that is no choice itself; empty if the word is not in the table."""
     for choice, (words, text) in _ELSEWHERE.items():
         if choice in choices and (words == "*" or _plain(word) in _split(words)):
             return text

@@ -1,4 +1,4 @@
-"""Names the nearest values of a setting that work, for refusals of the one that it has."""
+"""Names the nearest working values of a setting, for the refusal of its present value."""
 
 import math
 from collections.abc import Iterable

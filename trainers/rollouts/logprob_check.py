@@ -84,13 +84,13 @@ def generated_logprobs(logits: Sequence[Tensor], completion_ids: Sequence[list[i
 
 
 def gap(first_BT: Tensor, second_BT: Tensor, mask_BT: Tensor) -> Gap:
-    """Return how far two tensors of log-probabilities (B, T) are apart where the mask is set."""
+    """Return the distance of two tensors of log-probabilities (B, T) where the mask is set."""
     differences_N = (first_BT.double() - second_BT.double()).abs()[mask_BT]
     return Gap(differences_N.mean().item(), differences_N.max().item())
 
 
 def worst(gaps: Sequence[Gap | None]) -> Gap | None:
-    """Return the largest of the processes' gaps, and one that is not a number before all; None if there is none."""
+    """Return the largest of the processes' gaps, NaN being the largest; None if there is no gap."""
     present = [value for value in gaps if value is not None]
     return max(present, key=lambda value: (value.largest != value.largest, value.largest), default=None)
 
