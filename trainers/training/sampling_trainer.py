@@ -33,13 +33,7 @@ from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, derived_see
 from trainers.rollouts import logprob_check
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
-from trainers.rollouts.vllm_engine import (
-    VLLM,
-    engine_arguments,
-    engine_problems,
-    refuse_missing,
-    vllm_version,
-)
+from trainers.rollouts.vllm_engine import VLLM, engine_arguments, engine_problems, refuse_missing, vllm_version
 from trainers.tasks.base import Completion, Judgement, Problem, Task
 from trainers.tasks.prompts import end_tokens, is_chat, token_ids
 from trainers.training.sharding import whole_weights
@@ -179,12 +173,10 @@ class SamplingTrainer(GRPOTrainer):
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            sampling, step, of_copy = (
-                self.generation_kwargs,
-                self.state.global_step,
-                partial(derived_seed, seed, "copy"),
+            step, copy_seed = self.state.global_step, partial(derived_seed, seed, "copy")
+            return self.vllm_generation.complete(
+                prompt_ids, num_generations, self.generation_kwargs, step=step, seed=copy_seed
             )
-            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=of_copy)
         with self._generating():
             return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
 
