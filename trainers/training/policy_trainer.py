@@ -146,7 +146,7 @@ class PolicyTrainer(SamplingTrainer):
         self._positive_weight: float = state.get(
             "positive_weight", next_weight(None, 0, None, self._config.advantage.positive_weight)
         )
-        self._frozen.restore(state.get("probe", {}))
+        self._frozen.state |= state.get("probe", {})
         self._inert.sums |= state.get("inert", {})
         self.evaluated_step: int | None = state.get("evaluated_step")
 

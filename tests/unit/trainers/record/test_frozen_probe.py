@@ -70,7 +70,7 @@ def test_saved_completions_measure_the_same(tmp_path: Path) -> None:
     completions, loaded = frozen(SAMPLED, varied), FrozenCompletions()
     completions.save(tmp_path)
     loaded.load(tmp_path)
-    loaded.restore(completions.state)
+    loaded.state |= completions.state
     assert torch.load(tmp_path / "probe.pt", weights_only=True).keys() == {"rows", "initial_logprobs_BT"}
     assert measured(loaded, policy(-2.0, 1.0)) == measured(completions, policy(-2.0, 1.0))
 

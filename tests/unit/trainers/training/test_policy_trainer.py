@@ -202,7 +202,7 @@ def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint(tmp_path: Pat
     first.state.global_step, first.evaluated_step, first._prompts.position = 8, 4, 7
     first._rollout_metrics = {"reward/mean": 0.5}
     first._entropy_coefficient, first._positive_weight = 0.25, 0.75
-    first._frozen.restore({"entropy": 1.5})
+    first._frozen.state |= {"entropy": 1.5}
     first._inert.sums |= {"clipped": 1.0, "all": 2.0, "dead": 3.0}
     first._recorder.step(1, {"tokens/step": 7.0, "reward/mean": None, "entropy": None})
     first._recorder.evaluation(4, EvaluationResult({"eval/avg_at_k": 0.125}, [], ProblemCounts([], [], [])))
