@@ -219,7 +219,7 @@ MUTATIONS: dict[str, Mutation] = {
         of_trainer,
     ),
     "reference at temperature 1": Mutation(
-        "training.reference_model", "temperature=config.rollout.temperature", "temperature=1.0", of_trainer
+        "policy.load_policy", "temperature=config.rollout.temperature", "temperature=1.0", of_trainer
     ),
     "old entropies missing, so their ratio is 1": Mutation(
         "training.policy_trainer",

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import islice
@@ -74,27 +74,20 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and len(item["input"]) >= item.get("ctx", {})["min_length"]:
             continue  # only because entries were refused, which is told
-        path, written = _found(raw, item["loc"], item["type"] == "missing")
+        path, written = _place_and_value(raw, item["loc"], item["type"] == "missing")
         if isinstance(written, bool | int | float | str):
             item["input"] = written  # models may have replaced it
         whole = path[:-1] if path and isinstance(path[-1], int) else path  # entries of a list are wrong together
         kind = _PLAIN_VALUE if _is_of_plain_type(item) else item["type"]
         kinds.setdefault((whole, kind), {}).setdefault(path, item)
-    told = [
-        complaint
-        for (whole, _), items in islice(kinds.items(), MOST_COMPLAINTS)
-        for complaint in _of_one_kind(whole, items, settings)
-    ]
-    more = len(kinds) - MOST_COMPLAINTS
-    rest = [Complaint((), f"and {more} more mistakes, which are told once these are mended")] if more > 0 else []
-    return [*told, *rest]
-
-
-def _of_one_kind(whole: Place, items: Mapping[Place, Any], settings: Settings) -> Iterable[Complaint]:
-    for path, item in islice(items.items(), _MOST_OF_A_LIST):
-        yield _complaint(path, item, settings)
-    if len(items) > _MOST_OF_A_LIST:
-        yield Complaint(whole, f"{len(items) - _MOST_OF_A_LIST} more entries of this list are wrong in the same way")
+    sentences = list[Complaint]()
+    for (whole, _), items in islice(kinds.items(), MOST_COMPLAINTS):
+        sentences += [_complaint(path, item, settings) for path, item in islice(items.items(), _MOST_OF_A_LIST)]
+        if (more := len(items) - _MOST_OF_A_LIST) > 0:
+            sentences.append(Complaint(whole, f"{more} more entries of this list are wrong in the same way"))
+    if (more := len(kinds) - MOST_COMPLAINTS) > 0:
+        sentences.append(Complaint((), f"and {more} more mistakes, which are told once these are mended"))
+    return sentences
 
 
 def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
@@ -160,8 +153,8 @@ def settings_of(model: type[BaseModel]) -> Settings:
     return Settings(owners)
 
 
-def _found(raw: object, location: Place, missing: bool) -> tuple[Place, object]:
-    """Return the path in the document, and what is there.
+def _place_and_value(raw: object, location: Place, missing: bool) -> tuple[Place, object]:
+    """Return the path in the document, and the value there.
 
     Dropped from pydantic's location is what is not in the document: tags of unions, fields of short forms.
 
@@ -196,14 +189,15 @@ def _unknown(path: Place, value: str | None, settings: Settings) -> str:
         return f"there is no such setting; did you mean {meant}?"
     if settings.around and (meant := _meant((), last, value, settings.around)):
         return f"there is no such setting here; did you mean {meant} of the whole document?"
-    if close := _similar(last, settings):
+    close = difflib.get_close_matches(last, sorted(settings.by_last_part), n=1) if len(last) <= _LONGEST_NAME else ()
+    if close:
         return f"there is no such setting; did you mean {close[0]!r}?"
     beside = [dotted for dotted in settings.owners if dotted.split(".")[:-1] == groups]
     return "there is no such setting" + (f"; there are {', '.join(beside)}" if beside else "")
 
 
 def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settings) -> str | None:
-    """Return what a word of the field, or a setting's name alone, stands for; with the choice that the value means."""
+    """Return the setting that a word of the field, or a name alone, stands for, and the choice that the value means."""
     name = setting_meant(word, settings.owners) or next(iter(settings.by_last_part.get(word, ())), None)
     if name is None:
         return None
@@ -211,7 +205,7 @@ def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settin
     beside = ".".join([*groups, name.rpartition(".")[2]])
     name = beside if groups and beside in settings.owners else name
     if not choice and value and (tag := _tag(name, settings)):
-        meant = choice_meant(value, settings.owners[tag])
+        meant = choice_meant(value, tuple(settings.owners[tag]))
         name, choice = (tag, meant) if meant else (name, "")
     text = f"{name!r}, as in {written(name, choice)}" if choice else repr(name)
     note = note_on(name)
@@ -219,22 +213,20 @@ def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settin
 
 
 def _tag(group: str, settings: Settings) -> str | None:
-    """Return the dotted name of the setting that says which variant a group is, or the name itself if it is such a one;
-    None if there are no variants.
-    """
+    """Return the dotted name of the setting that names a group's variant, perhaps `group` itself; None if none does."""
     own = [group] if group.endswith((".name", ".mode")) else []
     return next((tag for tag in (*own, f"{group}.name", f"{group}.mode") if settings.owners.get(tag)), None)
 
 
 def _hint(path: Place, item: Any, settings: Settings) -> str:
-    """Return what to add to a complaint about a text: the choice or the group that it may stand for."""
+    """Return the end of a complaint about a text: the choice or the group that the text may stand for."""
     context = item.get("ctx", {})
     word = _short_text(context.get("tag", item["input"]))
     if item["type"] in ("model_type", "model_attributes_type"):
         return _group_hint(path, word, settings)
     if word is None:
         return ""
-    choices = re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected")))
+    choices = tuple(re.findall("'([^']*)'", str(context.get("expected_tags") or context.get("expected"))))
     meant = choice_meant(word, choices)
     hint = f"did you mean {meant!r}?" if meant else written_otherwise(word, choices)
     return f"; {hint}" if hint else ""
@@ -242,10 +234,10 @@ def _hint(path: Place, item: Any, settings: Settings) -> str:
 
 @lru_cache(maxsize=1000)
 def _group_hint(path: Place, word: str | None, settings: Settings) -> str:
-    """Return what to write in place of one value where a group of settings is needed."""
+    """Return the group of settings to write in place of one value."""
     group = ".".join(part for part in path if isinstance(part, str))
     tag = _tag(group, settings)
-    choices = settings.owners[tag] if tag else ()
+    choices = tuple(settings.owners[tag]) if tag else ()
     if word and tag and (meant := choice_meant(word, choices)):
         return f": {{{tag.rpartition('.')[2]}: {meant}}}"
     if word and (hint := written_otherwise(word, choices)):
@@ -258,10 +250,3 @@ def _group_hint(path: Place, word: str | None, settings: Settings) -> str:
 
 def _short_text(value: object) -> str | None:
     return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else None
-
-
-def _similar(name: str, settings: Settings) -> Sequence[str]:
-    """Return the setting's name that is written almost like this one, if there is one."""
-    if len(name) > _LONGEST_NAME:
-        return ()
-    return difflib.get_close_matches(name, sorted(settings.by_last_part), n=1)

@@ -54,11 +54,10 @@ class Range(Frozen):
         return "a number " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
 
 
-def _range_or_values(value: object) -> str:
-    return "range" if isinstance(value, dict | Range) else "values"
-
-
-Allowed = Annotated[Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")], Discriminator(_range_or_values)]
+Allowed = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[Values, Tag("values")],
+    Discriminator(lambda value: "range" if isinstance(value, dict | Range) else "values"),
+]
 Filter = dict[str, Allowed]
 """Allowed values by column: a range of numbers, or the values themselves."""
 
@@ -122,7 +121,7 @@ class HeldOutData(Frozen):
         return self
 
     def dataset(self, trained_on: DataConfig) -> DataConfig:
-        """Return what is read to validate on, where that is no benchmark."""
+        """Return the dataset to validate on, where that is no benchmark."""
         return trained_on.model_copy(
             update={"ref": self.ref or trained_on.ref, "split": self.split, "filter": self.filter}
         )

@@ -17,11 +17,6 @@ class TransformersEngine(Frozen):
     name: Literal["transformers"] = "transformers"
 
 
-def _off(value: object) -> object:
-    """Read false as `off`, for YAML 1.1 has false for a bare `off`."""
-    return "off" if value is False else value
-
-
 class VLLMEngine(Frozen):
     """Generation by vLLM on GPUs. It gets the trained weights before it samples with new ones."""
 
@@ -48,7 +43,10 @@ class VLLMEngine(Frozen):
     server_gpus: int = Field(
         default=0, ge=0, le=64, description="server: how many of the trial's GPUs it has for itself; default there: 1."
     )
-    correction: Annotated[Literal["off", "token_truncate"], BeforeValidator(_off)] = Field(
+    correction: Annotated[
+        Literal["off", "token_truncate"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 has false for a bare `off`
+    ] = Field(
         default="off",
         description="token_truncate: weigh tokens by the trainer's probability over vLLM's, up to correction_cap.",
     )

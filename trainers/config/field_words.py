@@ -7,7 +7,7 @@ Words are compared without case, spaces and punctuation, so that `clip_ratio_hig
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -132,40 +132,35 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def setting_meant(word: str, names: Collection[str]) -> str | None:
-    """Return which of the settings a word of the field means, by its dotted name, perhaps with `=` and a value.
+    """Return the dotted name of the setting that a word of the field means, perhaps with `=` and a value.
 
     Args:
         word: last part of what was written.
         names: dotted names of the settings that there are; those of a training may lie below `training`.
     """
-    meant = _targets().get(_plain(word), "")
+    meant = _TARGETS.get(_plain(word), "")
     return next((name for name in (meant, f"training.{meant}") if name.partition("=")[0] in names), None)
 
 
 def note_on(name: str) -> str:
-    """Return what to add where a setting is suggested; empty for nothing."""
+    """Return the remark to add where a setting is suggested; empty for none."""
     return _NOTES.get(name.removeprefix("training."), "")
 
 
-def choice_meant(word: str, choices: Sequence[str]) -> str | None:
-    """Return which of the choices a word means: one that is written almost like it, or known by it; else None."""
-    return _choice_meant(word, tuple(choices))
-
-
-@lru_cache(maxsize=1000)
-def _choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
-    """Kept, because a mistake in what all points of a space share is read at each of them."""
+@lru_cache(maxsize=1000)  # a mistake in the settings that all points of a space share is read at each of them
+def choice_meant(word: str, choices: tuple[str, ...]) -> str | None:
+    """Return the choice that is written almost like the word, or that other programs call so; else None."""
     plain = {_plain(choice): choice for choice in choices}
-    if found := plain.get(_plain(word)):
-        return found
-    if found := next((choice for choice in choices if _plain(word) in _split(_CHOICES.get(choice, ""))), None):
-        return found
+    if same := plain.get(_plain(word)):
+        return same
+    if synonym := next((choice for choice in choices if _plain(word) in _split(_CHOICES.get(choice, ""))), None):
+        return synonym
     close = difflib.get_close_matches(_plain(word)[:_LONGEST], plain, n=1, cutoff=0.75)
     return plain[close[0]] if close else None
 
 
 def written_otherwise(word: str, choices: Sequence[str]) -> str:
-    """Return how to write what a word means that is no choice itself; empty if nothing is known of it."""
+    """Return the way to write the meaning of a word that is no choice itself; empty if the word is not in the table."""
     for choice, (words, text) in _ELSEWHERE.items():
         if choice in choices and (words == "*" or _plain(word) in _split(words)):
             return text
@@ -193,6 +188,4 @@ def _split(words: str) -> Iterable[str]:
     return map(_plain, words.split(", "))
 
 
-@cache
-def _targets() -> Mapping[str, str]:
-    return {word: name for name, words in _SETTINGS.items() for word in _split(words)}
+_TARGETS: Final = {word: name for name, words in _SETTINGS.items() for word in _split(words)}

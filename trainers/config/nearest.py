@@ -1,4 +1,4 @@
-"""Names the nearest values of a setting that work, for refusals of the one that it has."""
+"""Names the nearest working values of a setting, for the refusal of its present value."""
 
 import math
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 def nearest(name: str, value: int, working: Iterable[int]) -> str | None:
     """Say to set the setting to the nearest of the working values on either side; None, if there are none."""
     values = sorted(working)
-    found = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
-    return f"set {name} to {' or '.join(map(str, found))}" if found else None
+    neighbours = [*[n for n in values if n < value][-1:], *[n for n in values if n > value][:1]]
+    return f"set {name} to {' or '.join(map(str, neighbours))}" if neighbours else None
 
 
 def divisors(number: int) -> list[int]:

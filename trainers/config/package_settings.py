@@ -13,7 +13,7 @@ from trainers.losses import LOSS_NAMES, LOSSES, ClipParams, loss_entry
 
 
 def extensible_names(config: TrainingConfig) -> list[tuple[Extensions, str]]:
-    """Return the names behind which a package may be, those of the loss and the rewards, each with its kind."""
+    """Return the names of the loss and the rewards, which packages may bring, each with its kind."""
     rewards = config.task.rewards if isinstance(config.task, WordProblemsTask) else ()
     return [(LOSS_NAMES, config.loss.name), *((REWARDS, reward.name) for reward in rewards)]
 

@@ -68,14 +68,11 @@ class RewardConfig(Frozen):
                     f"{name} {value!r:.60} cannot be written as JSON: {error}; give a plain value"
                 ) from None
         if (self.settings or self.name not in REWARDS.ours) and self.name in REWARDS.names():
-            self._checked()
+            try:
+                reward_settings(self.name, self.settings)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
         return self
-
-    def _checked(self) -> None:
-        try:
-            reward_settings(self.name, self.settings)
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
 
 
 def reward_settings(name: str, given: Mapping[str, Any]) -> BaseModel | None:
@@ -89,10 +86,10 @@ def reward_settings(name: str, given: Mapping[str, Any]) -> BaseModel | None:
         if given:
             raise ConfigError(f"the reward {name} has no settings; remove {', '.join(given)}")
         return None
-    known = model.model_fields
-    if model.model_config.get("extra") != "allow" and (unknown := [key for key in given if key not in known]):
+    fields = model.model_fields
+    if model.model_config.get("extra") != "allow" and (unknown := [key for key in given if key not in fields]):
         raise ConfigError(
-            f"the reward {name} has no setting {' or '.join(unknown)}; it has {', '.join(known) or 'none'}"
+            f"the reward {name} has no setting {' or '.join(unknown)}; it has {', '.join(fields) or 'none'}"
         )
     try:
         settings = model.model_validate(deepcopy(dict(given)))
@@ -134,10 +131,6 @@ def _model(name: str) -> type[BaseModel] | None:
     return model
 
 
-def _kind(value: object) -> str:
-    return "a name" if isinstance(value, str) else "a mapping"  # no setting has such a name
-
-
 def _shortest(reward: str | RewardConfig) -> str | RewardConfig:
     """Return the name alone of a reward that says no more, so that one training has one config."""
     return reward.name if isinstance(reward, RewardConfig) and reward == RewardConfig(name=reward.name) else reward
@@ -151,7 +144,7 @@ def _name_or_mapping(value: object) -> object:
 
 NamedReward = Annotated[
     Annotated[CatalogName, Tag("a name")] | Annotated[RewardConfig, Tag("a mapping")],
-    Discriminator(_kind),
+    Discriminator(lambda value: "a name" if isinstance(value, str) else "a mapping"),  # no setting has such a name
     BeforeValidator(_name_or_mapping),
     AfterValidator(_shortest),
 ]

@@ -60,7 +60,15 @@ class RolloutConfig(Frozen):
     def _divides(self) -> Self:
         reasons = list[str]()
         if self.prompts_per_rollout % self.prompts_per_minibatch:
-            reasons.append(self._uneven())
+            whole, part = "rollout.prompts_per_rollout", "rollout.prompts_per_minibatch"
+            size, share = self.prompts_per_rollout, self.prompts_per_minibatch
+            remedies = [  # with two updates per rollout or more
+                nearest(whole, size, multiples(share, size, 2 * share)),
+                nearest(part, share, divisors(size)[:-1]),
+            ]
+            reasons.append(
+                f"{whole} {size} is not a multiple of {part} {share}; {', or '.join(filter(None, remedies))}"
+            )
         sampling = self.dynamic_sampling
         if sampling and sampling.prompts_per_round * sampling.max_rounds < self.prompts_per_rollout:
             reasons.append(
@@ -75,13 +83,6 @@ class RolloutConfig(Frozen):
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
-
-    def _uneven(self) -> str:
-        """Say which sizes divide, with two updates per rollout or more."""
-        whole, part = "rollout.prompts_per_rollout", "rollout.prompts_per_minibatch"
-        size, share = self.prompts_per_rollout, self.prompts_per_minibatch
-        remedies = [nearest(whole, size, multiples(share, size, 2 * share)), nearest(part, share, divisors(size)[:-1])]
-        return f"{whole} {size} is not a multiple of {part} {share}; {', or '.join(filter(None, remedies))}"
 
 
 class EvaluationConfig(Frozen):

@@ -65,10 +65,10 @@ def setting_schemas(model: type[BaseModel]) -> Iterator[SettingSchema]:
 
 
 def setting_facts(model: type[BaseModel]) -> list[SettingFacts]:
-    """Return what there is to know of a model's settings; a setting that variants have alike comes once."""
+    """Return the facts of a model's settings; a setting that several variants have alike comes once."""
     variants, tags, defaults = dict[SettingFacts, list[str]](), dict[str, list[str]](), dict[str, Any]()
-    found = list(setting_schemas(model))
-    for name, variant, schema, required in found:
+    schemas = list(setting_schemas(model))
+    for name, variant, schema, required in schemas:
         if isinstance(whole := schema.get("default"), dict):
             defaults |= {f"{name}.{inner}": value for inner, value in cast("dict[str, Any]", whole).items()}
         if "const" in schema:
@@ -79,7 +79,7 @@ def setting_facts(model: type[BaseModel]) -> list[SettingFacts]:
             variants.setdefault(facts, []).extend([variant] if variant else [])
     rows = [facts._replace(variants=_listed(names)) for facts, names in variants.items()]
     rows += [SettingFacts(name, defaults.get(name, "required"), _listed(of), "", "") for name, of in tags.items()]
-    order = {name: place for place, name in enumerate(dict.fromkeys(one.name for one in found))}
+    order = {name: place for place, name in enumerate(dict.fromkeys(one.name for one in schemas))}
     return sorted(rows, key=lambda row: order[row.name])
 
 

@@ -20,49 +20,41 @@ def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
 
     Sizes of a rollout and of an update are those of the whole run, of which each process does an equal part.
     """
-    return [
-        *_minibatch(config, processes),
-        *_prompts(config, processes),
-        *_sharding(config, processes),
-        *_copies(config, processes),
-    ]
+    rollout, engine, batch = config.rollout, config.rollout.engine, config.device_batch
+    refusals = list[Refusal]()
 
+    def refuse(setting: str, value: int, reason: str, working: Iterable[int]) -> None:
+        remedy = nearest(setting, value, working) or "use fewer processes"
+        refusals.append(Refusal(setting, f"{reason}; {remedy}"))
 
-def _minibatch(config: TrainingConfig, processes: int) -> list[Refusal]:
-    rollout, batch = config.rollout, config.device_batch
     minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
     share, rest = divmod(minibatch, processes)
     if rest:
-        name = "rollout.prompts_per_minibatch"
         step = processes // math.gcd(processes, rollout.completions_per_prompt)
         around = list(range(step, rollout.prompts_per_minibatch + step + 1, step))
         whole = [prompts for prompts in around if rollout.prompts_per_rollout % prompts == 0]
         reason = f"the minibatch of {minibatch} sequences cannot be shared by {processes} processes"
-        return [Refusal(name, f"{reason}; {_use(name, rollout.prompts_per_minibatch, whole or around)}")]
-    if share % batch:
+        refuse("rollout.prompts_per_minibatch", rollout.prompts_per_minibatch, reason, whole or around)
+    elif share % batch:
         reason = (
             f"device_batch {batch} does not divide the {share} sequences that each of {processes} processes has of a "
             "minibatch"
         )
-        return [Refusal("device_batch", f"{reason}; {_use('device_batch', batch, divisors(share))}")]
-    return []
-
-
-def _prompts(config: TrainingConfig, processes: int) -> list[Refusal]:
-    rollout, dynamic = config.rollout, config.rollout.dynamic_sampling
-    whole = math.lcm(rollout.prompts_per_minibatch, processes)
-    sizes = {"rollout.prompts_per_rollout": (rollout.prompts_per_rollout, whole)}
-    if dynamic is not None:
+        refuse("device_batch", batch, reason, divisors(share))
+    step = math.lcm(rollout.prompts_per_minibatch, processes)
+    sizes = {"rollout.prompts_per_rollout": (rollout.prompts_per_rollout, step)}
+    if (dynamic := rollout.dynamic_sampling) is not None:
         sizes["rollout.dynamic_sampling.prompts_per_round"] = (dynamic.prompts_per_round, processes)
-    return [
-        Refusal(
-            name,
-            f"{name} {size} is not a multiple of the {processes} processes; "
-            + _use(name, size, range(step, size + step + 1, step)),
-        )
-        for name, (size, step) in sizes.items()
-        if size % processes
-    ]
+    for setting, (size, step) in sizes.items():
+        if size % processes:
+            reason = f"{setting} {size} is not a multiple of the {processes} processes"
+            refuse(setting, size, reason, range(step, size + step + 1, step))
+    refusals += _sharding(config, processes)
+    if isinstance(engine, VLLMEngine) and engine.mode != "server" and processes % engine.tensor_parallel:
+        setting, size = "rollout.engine.tensor_parallel", engine.tensor_parallel
+        reason = f"{setting} {size}: {processes} processes cannot form groups of so many"
+        refuse(setting, size, reason, divisors(processes))
+    return refusals
 
 
 def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
@@ -90,15 +82,3 @@ def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
     if config.critic is not None:
         reasons.append("the value head of critic is not shared out; set compute.sharding to none, or leave critic out")
     return [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
-
-
-def _copies(config: TrainingConfig, processes: int) -> list[Refusal]:
-    engine, name = config.rollout.engine, "rollout.engine.tensor_parallel"
-    if not isinstance(engine, VLLMEngine) or engine.mode == "server" or processes % engine.tensor_parallel == 0:
-        return []
-    reason = f"{name} {engine.tensor_parallel}: {processes} processes cannot form groups of so many"
-    return [Refusal(name, f"{reason}; {_use(name, engine.tensor_parallel, divisors(processes))}")]
-
-
-def _use(name: str, value: int, working: Iterable[int]) -> str:
-    return nearest(name, value, working) or "use fewer processes"

@@ -120,21 +120,13 @@ class WordProblemsTask(Frozen):
         return (self.judging, *self.further_rewards.values())
 
     @model_validator(mode="after")
-    def _rewards_count(self) -> Self:
+    def _fits(self) -> Self:
         if not any(reward.weight for reward in self.rewards):
             raise ValueError("every reward has the weight 0, so there is nothing to train on; give one another weight")
-        return self
-
-    @model_validator(mode="after")
-    def _rewards_once(self) -> Self:
         if self.judging.name in self.further_rewards:
             raise ValueError(
                 f"further_rewards has {self.judging.name}, which reward names, too; give reward itself a weight"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _validates_on_what_it_may(self) -> Self:
         if self.validation is not None and self.validation.benchmark in self.apart_from:
             raise ValueError(
                 f"apart_from has {self.validation.benchmark}, which validation.benchmark validates on; take it out of "

@@ -4,6 +4,7 @@ Each is complete once it has its name.
 """
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -124,13 +125,24 @@ def publish_best(unfinished: Path, output: Path, config: TrainingConfig, step: i
     return target
 
 
-def find_best(output: Path, evaluation: EvaluationConfig | None = None) -> Best | None:
+def find_best(output: Path, evaluation: EvaluationConfig | None = None, last_step: float = math.inf) -> Best | None:
     """Return the best model in a run's folder; after a crash there may be two.
 
     Args:
         evaluation: only models that were evaluated so; None: however they were.
+        last_step: only models of this step or an earlier one.
     """
-    return _best_of(_comparable(_models(output), evaluation))
+    models = list[Best]()
+    for path in output.glob(f"best-*/{BEST_FILE}"):
+        if _BEST_NAME.fullmatch(path.parent.name):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            models.append(Best(path.parent, content["step"], content["value"]))
+    comparable = [
+        best
+        for best in models
+        if best.step <= last_step and (evaluation is None or run_config(best.path).evaluation == evaluation)
+    ]
+    return max(comparable, key=lambda best: (best.value, -best.step), default=None)
 
 
 def carry_best(checkpoint: Path, output: Path, evaluation: EvaluationConfig) -> None:
@@ -141,30 +153,13 @@ def carry_best(checkpoint: Path, output: Path, evaluation: EvaluationConfig) -> 
     if checkpoint.parent.resolve() == output.resolve():
         return
     step = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["state"]["step"]
-    models = [best for best in _models(checkpoint.parent) if best.step <= step]
-    if (best := _best_of(_comparable(models, evaluation))) is None:
+    best = find_best(checkpoint.parent, evaluation, last_step=step)
+    if best is None:
         return
     unfinished = output / UNFINISHED / best.path.name
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(best.path, unfinished)
     _give_name(unfinished, output / best.path.name)
-
-
-def _models(output: Path) -> list[Best]:
-    models = list[Best]()
-    for path in output.glob(f"best-*/{BEST_FILE}"):
-        if _BEST_NAME.fullmatch(path.parent.name):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            models.append(Best(path.parent, content["step"], content["value"]))
-    return models
-
-
-def _comparable(models: list[Best], evaluation: EvaluationConfig | None) -> list[Best]:
-    return [best for best in models if evaluation is None or run_config(best.path).evaluation == evaluation]
-
-
-def _best_of(models: list[Best]) -> Best | None:
-    return max(models, key=lambda best: (best.value, -best.step), default=None)
 
 
 def run_config(folder: Path) -> TrainingConfig:
@@ -233,7 +228,10 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
         saved = TrainingConfig.model_validate(content["config"])
     except (OSError, ValueError, KeyError, ValidationError) as error:
         raise CheckpointError(f"{checkpoint} is not a complete checkpoint ({error}); name a folder step-N") from error
-    before, now = (_fixed(item) for item in (saved, config))
+    before, now = (
+        _shown(one.model_dump(mode="json", exclude=_MAY_CHANGE)) | {_STAYS: repr(one.evaluation.probe_completions)}
+        for one in (saved, config)
+    )
     pairs = {name: (before.get(name, "not set"), now.get(name, "not set")) for name in {**before, **now}}
     if differing := [f"{name} {old} (now {new})" for name, (old, new) in pairs.items() if old != new]:
         raise CheckpointError(
@@ -249,12 +247,6 @@ def read_state(checkpoint: Path, config: TrainingConfig) -> dict[str, Any]:
             f"for {config.steps} steps start a new run"
         )
     return state
-
-
-def _fixed(config: TrainingConfig) -> dict[str, str]:
-    """Return the settings that stay in a resumed run, as messages show them."""
-    kept = _shown(config.model_dump(mode="json", exclude=_MAY_CHANGE))
-    return kept | {_STAYS: repr(config.evaluation.probe_completions)}
 
 
 def _shown(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -1,5 +1,6 @@
-"""Loads the policy's weights and tokenizer, and refuses what cannot be trained as configured."""
+"""Loads the policy, its reference and its tokenizer, and refuses what cannot be trained as configured."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +35,7 @@ def load_policy(folder: Path, model: ModelConfig) -> Any:
     """Load the causal language model in a folder, safetensors only, without running code from it.
 
     The model's own sampling settings are dropped, except special tokens; others, such as min_p, would join ours unseen.
+    Its positions are counted as `give_positions` says.
     """
     dtype = getattr(torch, model.weights_dtype) if isinstance(model, PretrainedModel) else torch.float32
     policy: Any = AutoModelForCausalLM.from_pretrained(
@@ -43,7 +45,42 @@ def load_policy(folder: Path, model: ModelConfig) -> Any:
     policy.generation_config = GenerationConfig(
         bos_token_id=own.bos_token_id, eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id
     )
+    give_positions(policy)
     return policy
+
+
+def give_positions(model: Any) -> None:
+    """Make a model count positions from a sequence's first token, as generation does, wherever padding stands before.
+
+    This is for models that look each position up in a table, such as GPT-2. Rotary positions are left alone: only
+    distances count there, and they stay as they are.
+    """
+
+    def with_positions(_: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        mask, changed = kwargs.get("attention_mask"), dict(kwargs)
+        if isinstance(mask, torch.Tensor) and mask.dim() == 2 and kwargs.get("position_ids") is None:
+            positions = (mask.cumsum(1) - 1).clamp(min=0)
+            inputs = kwargs.get("input_ids")
+            changed["position_ids"] = positions if inputs is None else positions[:, -inputs.size(1) :]
+        return args, changed
+
+    rotary = getattr(model.config.get_text_config(), "rope_parameters", None) is not None
+    if not rotary and "position_ids" in inspect.signature(model.forward).parameters:
+        model.register_forward_pre_hook(with_positions, with_kwargs=True)
+
+
+def load_reference(folder: Path, config: TrainingConfig, accelerator: Any) -> Any:
+    """Load the initial model once more, frozen and in evaluation mode, to be scored exactly as the policy is.
+
+    Returns: None, where no copy is needed: without a KL term, and with LoRA, below whose adapters that model lies.
+    """
+    if not config.copies_initial_model:
+        return None
+    from trl.trainer.utils import add_fused_lm_head
+
+    model = load_policy(folder, config.model).eval().requires_grad_(requires_grad=False)
+    add_fused_lm_head(model, temperature=config.rollout.temperature, outputs=("log_probs", "entropy"))
+    return accelerator.prepare_model(model, evaluation_mode=True)
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -86,57 +123,35 @@ def refuse(model: Any, config: TrainingConfig, prompts: Sequence[Sequence[int]],
         others: further reasons to refuse the run, reported with these.
     Raises: ConfigError, with every reason.
     """
-    problems = [
-        *_trl(),
-        *_dropout(model),
-        *_balancing(model),
-        *_targets(model, config.model.lora),
-        *beyond_context(config, max(map(len, prompts)), getattr(model.config, "max_position_embeddings", None)),
-        *others,
-    ]
-    if problems:
-        raise ConfigError(*problems)
-
-
-def _trl() -> list[str]:
+    problems, settings, context = list[str](), model.config, getattr(model.config, "max_position_embeddings", None)
     installed = version("trl")
-    if Version("1.16") <= Version(installed) < Version("1.17"):
-        return []
-    return [f"trl {installed}: private methods of TRL 1.16 are overridden; install trl>=1.16,<1.17"]
-
-
-def _dropout(model: Any) -> list[str]:
-    settings: Mapping[str, Any] = model.config.to_dict()
-    active = [
+    if not Version("1.16") <= Version(installed) < Version("1.17"):
+        problems.append(f"trl {installed}: private methods of TRL 1.16 are overridden; install trl>=1.16,<1.17")
+    dropouts = [
         f"{name} {value}"
-        for name, value in settings.items()
+        for name, value in settings.to_dict().items()
         if "dropout" in name and isinstance(value, float) and value > 0
     ]
-    active += [f"{n} {m.p}" for n, m in model.named_modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
-    if not active:
-        return []
-    return [
-        f"model: dropout is on ({', '.join(active)}), so the ratio of an unchanged policy would differ from 1; "
-        "set it to 0 in the model's config.json"
-    ]
-
-
-def _balancing(model: Any) -> list[str]:
-    coefficient = getattr(model.config, "router_aux_loss_coef", 0.0)
-    if not getattr(model.config, "output_router_logits", False) or not coefficient:
-        return []
-    return [
-        f"model: router_aux_loss_coef {coefficient}: the loss that balances experts is not part of any loss here; set "
-        "output_router_logits to false in the model's config.json to train without it"
-    ]
-
-
-def _targets(model: Any, adapters: LoRAConfig | None) -> list[str]:
-    targets = adapters.target_modules if adapters else ()
-    names = [name for name, _ in model.named_modules()]
-    linear = dict.fromkeys(n.rpartition(".")[2] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear))
-    return [
+    modules = dict(model.named_modules())
+    dropouts += [f"{name} {one.p}" for name, one in modules.items() if isinstance(one, torch.nn.Dropout) and one.p > 0]
+    if dropouts:
+        problems.append(
+            f"model: dropout is on ({', '.join(dropouts)}), so the ratio of an unchanged policy would differ from 1; "
+            "set it to 0 in the model's config.json"
+        )
+    balancing = getattr(settings, "router_aux_loss_coef", 0.0)
+    if getattr(settings, "output_router_logits", False) and balancing:
+        problems.append(
+            f"model: router_aux_loss_coef {balancing}: the loss that balances experts is not part of any loss here; "
+            "set output_router_logits to false in the model's config.json to train without it"
+        )
+    targets = config.model.lora.target_modules if config.model.lora else ()
+    linear = dict.fromkeys(name.rpartition(".")[2] for name, one in modules.items() if isinstance(one, torch.nn.Linear))
+    problems += [
         f"model.lora.target_modules {target}: the model has no such module; its linear ones are {', '.join(linear)}"
         for target in (() if isinstance(targets, str) else targets)
-        if not any(f".{name}".endswith(f".{target}") for name in names)
+        if not any(f".{name}".endswith(f".{target}") for name in modules)
     ]
+    problems += [*beyond_context(config, max(map(len, prompts)), context), *others]
+    if problems:
+        raise ConfigError(*problems)

@@ -81,26 +81,10 @@ def _taught(
     events: EventWriter,
     stopping: Callable[[], bool],
 ) -> Qwen2ForCausalLM:
-    torch.manual_seed(model.warm_start_seed)
-    policy = Qwen2ForCausalLM(_architecture(model, tokenizer))
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=_LEARNING_RATE, fused=True)
-    batches = _batches(task, tokenizer, model.warm_start_steps, model.warm_start_seed)
-    for ids_BT, labels_BT in tracked(batches, "warm start", model.warm_start_steps, events):
-        if stopping():
-            raise StoppedError("stopped during the warm start; it starts anew next time")
-        hidden_BTH = policy.model(input_ids=ids_BT).last_hidden_state
-        answered_BT = labels_BT != _IGNORED
-        cross_entropy(policy.lm_head(hidden_BTH[answered_BT]), labels_BT[answered_BT]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return policy
-
-
-def _architecture(model: TinyPolicy, tokenizer: PreTrainedTokenizerFast) -> Qwen2Config:
     special: dict[str, Any] = {
         name: getattr(tokenizer, name) for name in ("pad_token_id", "eos_token_id", "bos_token_id")
     }
-    return Qwen2Config(
+    architecture = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=model.hidden_size,
         intermediate_size=4 * model.hidden_size,
@@ -112,6 +96,19 @@ def _architecture(model: TinyPolicy, tokenizer: PreTrainedTokenizerFast) -> Qwen
         attention_dropout=0.0,
         **special,
     )
+    torch.manual_seed(model.warm_start_seed)
+    policy = Qwen2ForCausalLM(architecture)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=_LEARNING_RATE, fused=True)
+    batches = _batches(task, tokenizer, model.warm_start_steps, model.warm_start_seed)
+    for ids_BT, labels_BT in tracked(batches, "warm start", model.warm_start_steps, events):
+        if stopping():
+            raise StoppedError("stopped during the warm start; it starts anew next time")
+        hidden_BTH = policy.model(input_ids=ids_BT).last_hidden_state
+        answered_BT = labels_BT != _IGNORED
+        cross_entropy(policy.lm_head(hidden_BTH[answered_BT]), labels_BT[answered_BT]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return policy
 
 
 def _batches(

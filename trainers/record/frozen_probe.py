@@ -4,21 +4,15 @@ The entropy of a policy's own completions also changes with prompts, lengths and
 Shapes: B completions, T completion tokens with padding.
 """
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from trainers.record.metrics import STEP_SECTIONS
+from trainers.rollouts.logprob_check import Forward
 from trainers.rollouts.rollout import padded
-
-Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
-"""Log-probabilities and full-vocabulary entropies (B, T) of the present policy, in nats, at the sampling temperature.
-
-It is given `prompt_ids`, `prompt_mask`, `completion_ids` and `completion_mask`, on the CPU.
-"""
 
 _FILE: Final = "probe.pt"
 _METRICS: Final = tuple(STEP_SECTIONS["Frozen completions"])
@@ -32,7 +26,8 @@ class FrozenCompletions:
         self.rows: dict[str, Tensor] = {}
         """Frozen completions as the input of a `Forward`, by name, on the CPU."""
         self._initial_logprobs_BT = torch.empty(0)
-        self._entropy: float | None = None
+        self.state: dict[str, float | None] = {"entropy": None}
+        """State that a checkpoint's JSON keeps; `save` writes the completions."""
         self._latest: dict[str, float] = {}
 
     @torch.no_grad()
@@ -50,28 +45,19 @@ class FrozenCompletions:
         """Measure the present policy: a mean over all tokens for each metric."""
         if not self.rows:
             return
-        mask_BT, before = self.rows["completion_mask"].bool(), self._entropy
+        mask_BT, before = self.rows["completion_mask"].bool(), self.state["entropy"]
         logprobs_BT, entropy_BT = (values_BT.cpu().double() for values_BT in forward(self.rows))
         log_ratios = (logprobs_BT - self._initial_logprobs_BT)[mask_BT]
         values = (entropy_BT[mask_BT], -log_ratios, log_ratios.expm1() - log_ratios)
         self._latest = {name: value.mean().item() for name, value in zip(_METRICS, values, strict=True)}
-        self._entropy = self._latest["probe/entropy"]
+        self.state["entropy"] = entropy = self._latest["probe/entropy"]
         if before is not None:
-            self._latest[_CHANGE] = self._entropy - before
+            self._latest[_CHANGE] = entropy - before
 
     def take(self) -> dict[str, float | None]:
         """Return the metrics measured since the last call; None for those that were not."""
         latest, self._latest = self._latest, {}
         return {**dict.fromkeys((*_METRICS, _CHANGE)), **latest}
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """State that a checkpoint's JSON keeps; `save` writes the completions."""
-        return {"entropy": self._entropy}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from a `state`."""
-        self._entropy = state.get("entropy")
 
     def save(self, checkpoint: Path) -> None:
         """Write the completions into a checkpoint's folder."""

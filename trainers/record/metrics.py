@@ -208,17 +208,10 @@ STEP_METRICS: Final[dict[str, Metric]] = {
     name: metric for section in STEP_SECTIONS.values() for name, metric in section.items()
 }
 
-
-def _of_parts() -> dict[str, Metric]:
-    purposes = {"tune_part": "on which a sweep chooses configs", "confirm_part": "on which its confirm stage measures"}
-    return {
-        part_metric(name, part): Metric(
-            "reward" if "reward" in name else "1", f"{name.removeprefix('eval/')} over the problems {purposes[part]}"
-        )
-        for part in PARTS
-        for name in PART_METRICS
-    }
-
+_PURPOSES: Final = {
+    "tune_part": "on which a sweep chooses configs",
+    "confirm_part": "on which its confirm stage measures",
+}
 
 EVALUATION_METRICS: Final[dict[str, Metric]] = {
     # over the judged samples: those on which the judge itself failed are missing, not wrong
@@ -237,7 +230,13 @@ EVALUATION_METRICS: Final[dict[str, Metric]] = {
     ),
     "eval/distinct_answers": Metric("answers", "different answers among a problem's samples, mean over problems"),
     # over half of the problems: null where there are too few
-    **_of_parts(),
+    **{
+        part_metric(name, part): Metric(
+            "reward" if "reward" in name else "1", f"{name.removeprefix('eval/')} over the problems {_PURPOSES[part]}"
+        )
+        for part in PARTS
+        for name in PART_METRICS
+    },
     # over all samples
     "eval/length_mean": Metric("tokens", "mean completion length, end token included"),
     "eval/truncated_share": Metric(

@@ -1,4 +1,4 @@
-"""Turns what happens in a run into events, a progress bar on stderr and the run's summary."""
+"""Records a run: its events, a progress bar on stderr and its summary."""
 
 import time
 from functools import cached_property
@@ -16,7 +16,7 @@ _AVERAGED_EVALUATIONS: Final = 3
 
 
 class Recorder:
-    """Writes what happens in a run into `events`; its counters go on from the `state` that a checkpoint keeps."""
+    """Writes a run's record into `events`; its counters go on from the `state` that a checkpoint keeps."""
 
     def __init__(self, events: EventWriter, total_steps: int, first_step: int, state: dict[str, Any]) -> None:
         self.events = events
@@ -46,7 +46,7 @@ class Recorder:
         self._bar.update()
 
     def evaluation(self, step: int, evaluation: EvaluationResult) -> None:
-        """Record an evaluation, what it counted problem by problem, and the completions it shows.
+        """Record an evaluation, its counts problem by problem, and the completions it shows.
 
         The problems' names come once before the first evaluation of this process.
         """

@@ -5,18 +5,39 @@ Shapes: B sequences, T completion tokens, N = B x T of them with padding.
 """
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from trainers.losses import REGIONS, Objective, TokenBatch
-from trainers.record.metrics import RATIO_EDGES
-from trainers.record.step_metrics import COUNTS, SETS, VALUES, step_metrics
+from trainers.losses import PARTS, REGIONS, Objective, TokenBatch
+from trainers.record.metrics import RATIO_BINS, RATIO_EDGES
 
+_SETS: Final = (*PARTS, "correct", "incorrect")
+"""The sets of tokens over which each of `_VALUES` is summed."""
+_VALUES: Final = (
+    "tokens",
+    "entropy",
+    "old_entropy",
+    "old_probability",
+    "ratio",
+    "log_ratio",
+    "k3",
+    "weight",  # |A x weight|, the size of the gradient
+    "logprob",
+    "logit_step",
+    "logprob_x_logit_step",
+)
+_COUNTS: Final = ("low", "high", "dropped", "selected", "at_bound")
+"""Kinds of tokens counted separately: below and above the bounds, without gradient, singled out by the loss; and the
+size that the gradient of the tokens that PPO's clip drops has with a weight equal to the bound, |A x bound|."""
 _LOSSES: Final = ("loss", "loss/policy", "loss/penalty", "loss/entropy", "loss/positive_nll", "loss/kl", "loss/value")
 _DIVERGENCES: Final = ("kl/reference", "kl/reference_k3")
 _QUANTILES: Final = {"entropy/p10": 0.1, "entropy/p50": 0.5, "entropy/p90": 0.9, "entropy/p99": 0.99}
+
+_Sums = dict[str, float]
 
 
 class StepStats:
@@ -106,14 +127,14 @@ class StepStats:
             entropies_N = accelerator.gather(accelerator.pad_across_processes(entropies_N, pad_index=math.nan))
         self.__init__()
         totals, (largest, smallest) = iter(sums.tolist()), extremes.tolist()
-        sets: dict[str, dict[str, float]] = {part: {name: next(totals) for name in VALUES} for part in SETS}
-        counts: dict[str, float] = {name: next(totals) for name in COUNTS}
+        sets: dict[str, _Sums] = {part: {name: next(totals) for name in _VALUES} for part in _SETS}
+        counts: _Sums = {name: next(totals) for name in _COUNTS}
         below = [next(totals) for _ in RATIO_EDGES]
         losses = {name: next(totals) / processes for name in _LOSSES}  # gradients are averaged, and so are losses
         divergences = {name: next(totals) for name in _DIVERGENCES}
-        metrics: dict[str, float] = {
+        metrics: _Sums = {
             **losses,
-            **step_metrics(sets, counts, below, learning_rate=learning_rate),
+            **_metrics(sets, counts, below, learning_rate),
             "ratio/max": largest,
             "ratio/min": -smallest,
         }
@@ -146,3 +167,52 @@ def _quantiles(entropies_N: Tensor, tokens: int) -> dict[str, float]:
     quantiles = ordered[below].lerp(ordered[(below + 1).clamp(max=tokens - 1)], places - below)
     top = ordered[-math.ceil(tokens / 5) :].mean()
     return dict(zip((*_QUANTILES, "entropy/top20_mean"), torch.cat([quantiles, top[None]]).tolist(), strict=True))
+
+
+def _metrics(sets: dict[str, _Sums], counts: _Sums, below: Sequence[float], learning_rate: float) -> _Sums:
+    """Return the metrics that follow from sums; NaN for those that do not exist, such as a mean over no tokens.
+
+    Args:
+        sets: the sum of each of `_VALUES` over each of `_SETS`.
+        counts: number of tokens, or size, for each of `_COUNTS`.
+        below: number of tokens with a ratio below each of `RATIO_EDGES`.
+    """
+    every = {name: sum(sets[part][name] for part in PARTS) for name in _VALUES}
+    tokens = every["tokens"]
+    logprob, logit_step = (_mean(every[name], tokens) for name in ("logprob", "logit_step"))
+
+    def entropy_change(sums: _Sums) -> float:
+        """Return -learning_rate x the sums' share of the covariance of log-probability and logit step."""
+        crossed = logprob * sums["logit_step"] + logit_step * sums["logprob"] - sums["tokens"] * logprob * logit_step
+        return -learning_rate * _mean(sums["logprob_x_logit_step"] - crossed, tokens)
+
+    metrics = {
+        "tokens/step": tokens,
+        "entropy": _mean(every["entropy"], tokens),
+        "entropy/old": _mean(every["old_entropy"], tokens),
+        "ratio/mean": _mean(every["ratio"], tokens),
+        "ppo_kl": _mean(-every["log_ratio"], tokens),
+        "kl/k3": _mean(every["k3"], tokens),
+        "clip_fraction/low": _mean(counts["low"], tokens),
+        "clip_fraction/high": _mean(counts["high"], tokens),
+        "clip_fraction/dropped": _mean(counts["dropped"], tokens),
+        "share/selected": _mean(counts["selected"], tokens),
+        "entropy_change/predicted": entropy_change(every),
+    }
+    inside = (high - low for low, high in pairwise((0.0, *below, tokens)))
+    metrics |= {f"ratio_share/{name}": _mean(count, tokens) for name, count in zip(RATIO_BINS, inside, strict=True)}
+    metrics |= {f"share/{region}": _mean(sets[region]["tokens"], tokens) for region in REGIONS}
+    for name in (*REGIONS, "correct", "incorrect"):
+        metrics[f"entropy/{name}"] = _mean(sets[name]["entropy"], sets[name]["tokens"])
+    for part in PARTS:
+        metrics[f"weight_share/{part}"] = _mean(sets[part]["weight"], every["weight"])
+        metrics[f"old_probability/{part}"] = _mean(sets[part]["old_probability"], sets[part]["tokens"])
+        metrics[f"entropy_change/predicted_{part}"] = entropy_change(sets[part])
+    potential = counts["at_bound"] + sum(sets[part]["weight"] for part in ("pa_low", "na_high", "inside"))
+    metrics["weight/potential"] = _mean(potential, tokens)
+    metrics["weight_share/potential"] = _mean(counts["at_bound"], potential)
+    return metrics
+
+
+def _mean(total: float, count: float) -> float:
+    return total / count if count else math.nan

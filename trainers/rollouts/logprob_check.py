@@ -23,6 +23,10 @@ CHECKED_TOKENS: Final = 8
 _PROMPTS: Final = 4
 
 Forward = Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]]
+"""Log-probabilities and full-vocabulary entropies (B, T) of the present policy, in nats, at the sampling temperature.
+
+It is given `prompt_ids`, `prompt_mask`, `completion_ids` and `completion_mask`, on the CPU.
+"""
 
 
 class Gap(NamedTuple):
@@ -80,13 +84,13 @@ def generated_logprobs(logits: Sequence[Tensor], completion_ids: Sequence[list[i
 
 
 def gap(first_BT: Tensor, second_BT: Tensor, mask_BT: Tensor) -> Gap:
-    """Return how far two tensors of log-probabilities (B, T) are apart where the mask is set."""
+    """Return the distance of two tensors of log-probabilities (B, T) where the mask is set."""
     differences_N = (first_BT.double() - second_BT.double()).abs()[mask_BT]
     return Gap(differences_N.mean().item(), differences_N.max().item())
 
 
 def worst(gaps: Sequence[Gap | None]) -> Gap | None:
-    """Return the largest of the processes' gaps, and one that is not a number before all; None if there is none."""
+    """Return the largest of the processes' gaps, NaN being the largest; None if there is no gap."""
     present = [value for value in gaps if value is not None]
     return max(present, key=lambda value: (value.largest != value.largest, value.largest), default=None)
 
@@ -102,7 +106,11 @@ def judged(padding: Gap | None, generation: Gap | None, *, exact: bool) -> dict[
     gaps = {"without padding": padding, "in generation": generation}
     gaps = {where: value for where, value in gaps.items() if value is not None}
     if exact:
-        wrong = [f"{value.largest:.3g} nats from those {where}" for where, value in gaps.items() if _differs(value)]
+        wrong = [
+            f"{value.largest:.3g} nats from those {where}"
+            for where, value in gaps.items()
+            if not value.largest <= TOLERANCE_NATS  # NaN differs, too
+        ]
         if wrong:
             raise ConfigError(
                 f"model: the trainer's log-probabilities of the same tokens differ by up to {' and '.join(wrong)} "
@@ -133,7 +141,3 @@ def _warning(means: Mapping[str, float]) -> dict[str, Any]:
         ),
         "evidence": {where.replace(" ", "_"): value for where, value in means.items()},
     }
-
-
-def _differs(value: Gap) -> bool:
-    return not value.largest <= TOLERANCE_NATS  # NaN differs, too

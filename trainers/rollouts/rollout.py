@@ -128,15 +128,18 @@ def as_tensors(
     return RolloutTensors(*(part.to(device) for part in parts))
 
 
-def rewards(groups: Sequence[Group], config: RolloutConfig) -> Tensor:
-    """Return the rewards (B,) that training sees, with the penalty on long completions; NaN where the judge failed."""
+def rewards(groups: Sequence[Group], config: RolloutConfig, wrong: float | None = None) -> Tensor:
+    """Return the rewards (B,) that training sees, with the penalty on long completions; NaN where the judge failed.
+
+    Args:
+        wrong: reward of every wrong completion; None: as judged.
+    """
     samples = [sample for group in groups for sample in group]
-    judged = [math.nan if s.judgement.reward is None else s.judgement.reward for s in samples]
-    return _penalised(torch.tensor(judged, dtype=torch.float32), samples, config)
-
-
-def _penalised(rewards_B: Tensor, samples: Sequence[Sample], config: RolloutConfig) -> Tensor:
-    """Add the penalty on long completions, if `config` has one."""
+    judged = [
+        math.nan if one.reward is None else one.reward if one.correct or wrong is None else wrong
+        for one in (sample.judgement for sample in samples)
+    ]
+    rewards_B = torch.tensor(judged, dtype=torch.float32)
     if config.overlong is None:
         return rewards_B
     lengths_B = torch.tensor([len(sample.completion_ids) for sample in samples])
@@ -159,12 +162,8 @@ def with_entropy_rewards(
     if shares is None:
         return rollout
     mask_BT, shape = rollout.completion_mask, (len(groups), -1)
-    samples = [sample for group in groups for sample in group]
-    judgements = [sample.judgement for sample in samples]
-    judged = [math.nan if one.reward is None else one.reward if one.correct else -1.0 for one in judgements]
-    rewards_B = _penalised(torch.tensor(judged, dtype=torch.float32), samples, config).to(mask_BT.device)
     advantages_GNT = entropy_rewarded_advantages(
-        rewards_B.view(shape),
+        rewards(groups, config, wrong=-1.0).to(mask_BT.device).view(shape),
         rollout.correct.view(shape),
         old_entropy_BT.view(*shape, mask_BT.shape[1]),
         mask_BT.view(*shape, mask_BT.shape[1]),

@@ -52,7 +52,13 @@ def hide_server_gpus(engine: object) -> None:
     """
     if not isinstance(engine, VLLMEngine) or engine.mode != "server" or _GPUS in os.environ:
         return
-    gpus = _visible_gpus()
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        import torch
+
+        gpus = [str(number) for number in range(torch.cuda.device_count())]
+    else:
+        gpus = [gpu for gpu in named.split(",") if gpu]
     if len(gpus) <= engine.server_gpus:
         raise ConfigError(
             f"rollout.engine.server_gpus {engine.server_gpus}: this process sees {len(gpus)} GPU(s), and training "
@@ -62,15 +68,6 @@ def hide_server_gpus(engine: object) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[: -engine.server_gpus])
     os.environ["VLLM_HOST_IP"] = _LOOPBACK  # where trainer and server meet
     os.environ["NO_PROXY"] = ",".join(filter(None, [os.environ.get("NO_PROXY"), _LOOPBACK]))
-
-
-def _visible_gpus() -> list[str]:
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [gpu for gpu in named.split(",") if gpu]
-    import torch
-
-    return [str(number) for number in range(torch.cuda.device_count())]
 
 
 def server_environment() -> dict[str, str]:
@@ -126,19 +123,18 @@ class RolloutServer:
                 start_new_session=True,  # Ctrl-C asks the trainer to finish its update
             )
             try:
-                self._wait(log, while_waiting, time.monotonic() + patience_s)
+                deadline = time.monotonic() + patience_s
+                while not self._answers():
+                    while_waiting()
+                    if self._keeper.poll() is not None:
+                        code = self._keeper.returncode
+                        raise EngineError(f"vLLM's server ended with exit code {code}; {_end_of(log)}")
+                    if time.monotonic() > deadline:
+                        raise EngineError(f"vLLM's server does not answer; {_end_of(log)}")
+                    time.sleep(_ROUND_S)
             except BaseException:
                 self.close()
                 raise
-
-    def _wait(self, log: Path, while_waiting: Callable[[], None], deadline: float) -> None:
-        while not self._answers():
-            while_waiting()
-            if self._keeper.poll() is not None:
-                raise EngineError(f"vLLM's server ended with exit code {self._keeper.returncode}; {_end_of(log)}")
-            if time.monotonic() > deadline:
-                raise EngineError(f"vLLM's server does not answer; {_end_of(log)}")
-            time.sleep(_ROUND_S)
 
     def _answers(self) -> bool:
         host, port, _ = self.address

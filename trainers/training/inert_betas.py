@@ -25,28 +25,18 @@ class InertBetas:
         updates = config.rollout.updates_per_rollout
         self._judged_at = math.ceil(_JUDGED_AFTER * config.steps / updates) * updates
         self._has_betas = hasattr(config.loss, "beta1")
-        self._clipped = self._all = self._dead = 0.0
-
-    @property
-    def state(self) -> dict[str, float]:
-        """The sums that a checkpoint keeps."""
-        return {"clipped": self._clipped, "all": self._all, "dead": self._dead}
-
-    def restore(self, state: Mapping[str, float]) -> None:
-        """Resume from a `state`; that of a new run is empty."""
-        self._clipped, self._all = state.get("clipped", 0.0), state.get("all", 0.0)
-        self._dead = state.get("dead", 0.0)
+        self.sums = {"clipped": 0.0, "all": 0.0, "dead": 0.0}
+        """The sums over all steps so far, which a checkpoint keeps."""
 
     def after_step(self, step: int, metrics: Mapping[str, float | None]) -> dict[str, Any] | None:
         """Return the warning's code, message and evidence when it is due, at most once in a run."""
-        weight = (metrics["weight/potential"] or 0.0) * (metrics["tokens/step"] or 0.0)
-        self._clipped += (metrics["weight_share/potential"] or 0.0) * weight
-        self._all += weight
-        self._dead += metrics.get("group/zero_spread_share") or 0.0
-        if not self._has_betas or step != self._judged_at or self._clipped >= _SMALLEST_SHARE * self._all:
+        sums, weight = self.sums, (metrics["weight/potential"] or 0.0) * (metrics["tokens/step"] or 0.0)
+        sums["clipped"] += (metrics["weight_share/potential"] or 0.0) * weight
+        sums["all"] += weight
+        sums["dead"] += metrics.get("group/zero_spread_share") or 0.0
+        if not self._has_betas or step != self._judged_at or sums["clipped"] >= _SMALLEST_SHARE * sums["all"]:
             return None
-        share = self._clipped / self._all
-        dead = self._dead / step
+        share, dead = sums["clipped"] / sums["all"], sums["dead"] / step
         remedy = "make more updates per rollout, raise the learning rate or lower epsilon"
         if dead > _MOST_DEAD:
             remedy = f"{dead:.0%} of the groups had equal rewards and no gradient: first make rewards differ"

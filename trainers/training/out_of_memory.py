@@ -1,4 +1,4 @@
-"""Tells whether an error means that memory ran out, in which phase of a run, and what helps. Imports no torch."""
+"""Recognises errors of memory that ran out, with the phase of the run and the remedies. Imports no torch."""
 
 from traceback import walk_tb
 from typing import Final
@@ -42,14 +42,13 @@ _WORDS: Final = {
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error, or one of its causes, means that no memory was left."""
-    return any(_means_no_memory(link) for link in causes(error))
-
-
-def _means_no_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    readable = isinstance(error, RuntimeError | OSError | ValueError | EngineError)
-    return readable and any(text in str(error) for text in _ERROR_TEXTS)
+    for link in causes(error):
+        if isinstance(link, MemoryError) or type(link).__name__ == "OutOfMemoryError":
+            return True
+        readable = isinstance(link, RuntimeError | OSError | ValueError | EngineError)
+        if readable and any(text in str(link) for text in _ERROR_TEXTS):
+            return True
+    return False
 
 
 def phase_of(error: BaseException) -> str:

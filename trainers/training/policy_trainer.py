@@ -6,7 +6,7 @@ Shapes: B sequences, T completion tokens.
 
 import resource
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.config.task_config import reward_parts
@@ -23,26 +24,61 @@ from trainers.losses import TokenBatch, Totals, entropy_advantages, next_weight,
 from trainers.losses.terms import next_coefficient
 from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
+from trainers.policy.load_policy import load_reference
 from trainers.process.progress import Announcer
 from trainers.process.random_state import RandomState, own_random_state
 from trainers.process.seeds import DERIVATION, derived_seed, loss_seed
-from trainers.record.critic_stats import NO_CRITIC
-from trainers.record.engine_stats import NO_ENGINE, engine_stats
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
-from trainers.record.rollout_stats import rollout_stats
+from trainers.record.rollout_stats import NO_CRITIC, NO_ENGINE, engine_stats, rollout_stats
 from trainers.record.step_stats import StepStats
 from trainers.rollouts import logprob_check
 from trainers.rollouts import rollout as rollouts
 from trainers.rollouts.rollout import Collected, Group, PromptStream
 from trainers.tasks.base import Task
 from trainers.training.inert_betas import InertBetas
-from trainers.training.reference_model import reference_model
 from trainers.training.sampling_trainer import Folders, SamplingTrainer
-from trainers.training.schedule import Schedule
 from trainers.training.value_head import Critic
 
 _ON_POLICY_TOLERANCE_NATS: Final = 0.02
+
+
+class Schedule(TrainerCallback):
+    """Decides after each update whether a run evaluates, measures frozen completions, saves or stops.
+
+    Args:
+        stopping: called after every update; true ends the run after a checkpoint.
+    """
+
+    def __init__(self, config: TrainingConfig, trainer: "PolicyTrainer", stopping: Callable[[], bool]) -> None:
+        self._config, self._trainer, self._stopping = config, trainer, stopping
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Evaluate the policy that training starts from, or make up for an evaluation that was interrupted."""
+        self._trainer.check_model()
+        if state.global_step == 0:
+            self._trainer.freeze_completions()
+        if self._evaluates(state.global_step) and self._trainer.evaluated_step != state.global_step:
+            self._trainer.evaluate()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Set the flags that the trainer obeys after this update."""
+        step = state.global_step
+        rollouts, updates_into_next = divmod(step, self._config.rollout.updates_per_rollout)
+        if not updates_into_next:
+            self._trainer.measure_frozen_completions()
+        last = step == self._config.steps
+        stop = last or self._trainer.any_process(self._stopping())
+        control.should_evaluate = self._evaluates(step) and (last or not stop)  # else on_train_begin makes up for it
+        control.should_save = stop or (not updates_into_next and not rollouts % self._config.checkpoint_every_rollouts)
+        control.should_training_stop = stop
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Turn the files just written into a checkpoint."""
+        self._trainer.publish_checkpoint()
+
+    def _evaluates(self, step: int) -> bool:
+        return step == self._config.steps or step % self._config.evaluation.every_steps == 0
 
 
 class PolicyTrainer(SamplingTrainer):
@@ -69,7 +105,7 @@ class PolicyTrainer(SamplingTrainer):
     ) -> None:
         super().__init__(config, task, folders, stopping, Schedule(config, self, stopping))
         self._recorder, self.interrupted, self._model_only = recorder, False, model_only
-        self._reference = reference_model(folders.model, config, self.accelerator)
+        self._reference = load_reference(folders.model, config, self.accelerator)
         self._critic = Critic(config.critic, self.model, config, self.accelerator) if config.critic else None
         self._keep_models = keep_models
         self._waiting = Announcer(recorder.events, "waiting for another run's initial evaluation", 1)
@@ -110,8 +146,8 @@ class PolicyTrainer(SamplingTrainer):
         self._positive_weight: float = state.get(
             "positive_weight", next_weight(None, 0, None, self._config.advantage.positive_weight)
         )
-        self._frozen.restore(state.get("probe", {}))
-        self._inert.restore(state.get("inert", {}))
+        self._frozen.state |= state.get("probe", {})
+        self._inert.sums |= state.get("inert", {})
         self.evaluated_step: int | None = state.get("evaluated_step")
 
     def _state(self) -> dict[str, Any]:
@@ -125,14 +161,14 @@ class PolicyTrainer(SamplingTrainer):
             "entropy_coefficient": self._entropy_coefficient,
             "positive_weight": self._positive_weight,
             "probe": self._frozen.state,
-            "inert": self._inert.state,
+            "inert": self._inert.sums,
             "evaluated_step": self.evaluated_step,
             "model_only": self._ends_with_model_only,
             **self._recorder.state,
         }
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load what a checkpoint holds besides the weights; the Trainer calls this however it shards the model."""
+        """Load a checkpoint's parts besides the weights; the Trainer calls this however it shards the model."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
@@ -198,7 +234,7 @@ class PolicyTrainer(SamplingTrainer):
             self._recorder.events.write("best", step=step, path=str(path), value=value)
 
     def _keep_model(self, step: int) -> None:
-        """Keep the weights after an update that is asked for. Every process takes part in saving them."""
+        """Keep the weights after an update in `keep_models`. Every process takes part in saving them."""
         if step not in self._keep_models or self._ends_with_model_only:  # then the last checkpoint is that model
             return
         unfinished = self._folders.output / UNFINISHED / f"model-{step}"
@@ -261,7 +297,12 @@ class PolicyTrainer(SamplingTrainer):
         tensors = rollouts.with_entropy_rewards(
             tensors, collected.groups, rollout, self._config.advantage, old_entropy_BT
         )
-        engine_BT = rollouts.engine_logprobs(collected.groups, device)
+        engine_BT, targets = rollouts.engine_logprobs(collected.groups, device), dict[str, Tensor]()
+        if self._critic is not None:
+            mask_BT = tensors.completion_mask
+            rewards_B = rollouts.rewards(collected.groups, rollout).to(mask_BT.device)
+            targets, stats = self._critic.targets(rewards_B, self._critic.values(mask_BT.size(1)), mask_BT)
+            self._rollout_metrics |= stats
         counts: Any = self.accelerator.reduce(rollouts.counts(tensors, self._config.aggregation), reduction="sum")
         totals = rollouts.totals(counts, rollout.updates_per_rollout, self._processes, rollout.max_completion_tokens)
         return {
@@ -269,22 +310,13 @@ class PolicyTrainer(SamplingTrainer):
             "old_logprobs": old_logprobs_BT,
             "old_entropy": old_entropy_BT,
             **({} if engine_BT is None else self._correction(old_logprobs_BT, engine_BT, tensors.completion_mask)),
-            **self._critic_targets(collected.groups, tensors.completion_mask),
+            **targets,
             **self._reference_scores(tensors._asdict()),
             **{f"totals/{name}": torch.as_tensor(value) for name, value in vars(totals).items()},
         }
 
     def _reading_values(self) -> AbstractContextManager[None]:
         return nullcontext() if self._critic is None else self._critic.reading()
-
-    def _critic_targets(self, groups: Sequence[Group], mask_BT: Tensor) -> dict[str, Tensor]:
-        """Return the critic's advantages of each token and what its values are trained on; nothing without one."""
-        if self._critic is None:
-            return {}
-        rewards_B = rollouts.rewards(groups, self._config.rollout).to(mask_BT.device)
-        tensors, stats = self._critic.targets(rewards_B, self._critic.values(mask_BT.size(1)), mask_BT)
-        self._rollout_metrics |= stats
-        return tensors
 
     @torch.no_grad()
     def _reference_scores(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -343,7 +375,7 @@ class PolicyTrainer(SamplingTrainer):
     def _token_batch(
         self, inputs: Mapping[str, Tensor], logprobs_BT: Tensor, entropy_BT: Tensor, values_BT: Tensor | None = None
     ) -> TokenBatch:
-        """Join what the rollout says of the tokens with what the present policy and critic say."""
+        """Join a rollout's tensors with those of the present policy and critic."""
         seed, shaping = loss_seed(self._config.seed, self._step, self._rank), self._config.advantage.entropy
         advantages_BT = inputs["advantages"]
         if advantages_BT.dim() == 1:

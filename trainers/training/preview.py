@@ -1,4 +1,4 @@
-"""Shows which prompts a run would read and what data it would leave out; reads data and tokenizer, no weights.
+"""Shows the prompts that a run would read and counts the data it would leave out; reads no weights.
 
 python -m trainers CONFIG.yaml --preview
 """
@@ -34,8 +34,11 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
         made.append(make_task(config.task, cache))
     try:
         with faults.noted():
-            folder = _folder(config, cache)
-            tokenizer = _tokenizer(folder) if folder else None
+            if isinstance(config.model, PretrainedModel):
+                from trainers.policy.load_policy import pretrained_folder  # imports torch: seconds
+
+                folder = pretrained_folder(config.model, cache)
+                tokenizer = _tokenizer(folder)
         faults.raise_all()
         (task,) = made
         tokenizer = tokenizer or task.tokenizer()
@@ -48,9 +51,23 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
 
 
 def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path | None) -> Preview:
-    chat, lengths = is_chat(config.task), _lengths(task, tokenizer)
-    if faults := beyond_context(config, max(max(lengths["training"]), max(lengths["validation"])), _context(folder)):
+    chat, context, own_ends = is_chat(config.task), None, None
+    if isinstance(task, PromptedProblems):
+        lengths = task.lengths
+    else:
+        lengths = {
+            part: [len(ids) for ids in token_ids(tokenizer, [problem.prompt for problem in problems], chat=False)]
+            for part, problems in {"training": task.training, "validation": task.validation}.items()
+        }
+    if folder is not None:
+        from transformers import AutoConfig
+
+        settings: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        context = getattr(settings.get_text_config(), "max_position_embeddings", None)
+    if faults := beyond_context(config, max(max(lengths["training"]), max(lengths["validation"])), context):
         raise ConfigError(*faults)
+    if folder is not None and (generation := folder / "generation_config.json").exists():
+        own_ends = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id")
     by_length = sorted(range(len(task.training)), key=lambda index: lengths["training"][index])
     places = dict.fromkeys(by_length[place] for place in (0, len(by_length) // 2, -1))
     shown = [task.training[place] for place in places]
@@ -62,20 +79,9 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
         ),
         data=data_record(task),
         chat_template=bool(tokenizer.chat_template),
-        ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, _own_ends(folder), chat=chat))),
+        ends=tuple(tokenizer.convert_ids_to_tokens(end_tokens(tokenizer, own_ends, chat=chat))),
         answers=_tried(task, config.task) if isinstance(config.task, WordProblemsTask) else None,
     )
-
-
-def _lengths(task: Task, tokenizer: Any) -> dict[str, list[int]]:
-    """Return the lengths of the prompts of training and of validation, in tokens."""
-    if isinstance(task, PromptedProblems):
-        return task.lengths
-    parts = {"training": task.training, "validation": task.validation}
-    return {
-        part: [len(ids) for ids in token_ids(tokenizer, [problem.prompt for problem in problems], chat=False)]
-        for part, problems in parts.items()
-    }
 
 
 def _tried(task: Task, config: WordProblemsTask) -> AnswersTried | None:
@@ -109,12 +115,6 @@ def _worked(answers: Sequence[str]) -> str | None:
     return middle if len(middle) > LONG else None
 
 
-def _folder(config: TrainingConfig, cache: Path) -> Path | None:
-    from trainers.policy.load_policy import pretrained_folder  # imports torch: seconds
-
-    return pretrained_folder(config.model, cache) if isinstance(config.model, PretrainedModel) else None
-
-
 def _tokenizer(folder: Path) -> Any:
     from trainers.policy.load_policy import load_tokenizer
 
@@ -122,21 +122,6 @@ def _tokenizer(folder: Path) -> Any:
         return load_tokenizer(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"model.model {folder.name}: its tokenizer cannot be loaded: {error}") from error
-
-
-def _context(folder: Path | None) -> int | None:
-    if folder is None:
-        return None
-    from transformers import AutoConfig
-
-    settings: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    return getattr(settings.get_text_config(), "max_position_embeddings", None)
-
-
-def _own_ends(folder: Path | None) -> int | list[int] | None:
-    """Return the end tokens that the model's generation config names."""
-    path = None if folder is None else folder / "generation_config.json"
-    return json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path and path.exists() else None
 
 
 def text(shown: Preview) -> str:

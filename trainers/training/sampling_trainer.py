@@ -27,20 +27,13 @@ from trainers.evaluation.evaluate import EvaluationResult, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest
-from trainers.policy.positions import give_positions
 from trainers.process.parallel import process_state, shared
 from trainers.process.random_state import own_random_state
 from trainers.process.seeds import BASE_EVALUATION_SEED, DERIVATION, derived_seed
 from trainers.rollouts import logprob_check
 from trainers.rollouts.rollout import Group, Sample
 from trainers.rollouts.rollout_server import RolloutServer, server_command, server_environment
-from trainers.rollouts.vllm_engine import (
-    VLLM,
-    engine_arguments,
-    engine_problems,
-    refuse_missing,
-    vllm_version,
-)
+from trainers.rollouts.vllm_engine import VLLM, engine_arguments, engine_problems, refuse_missing, vllm_version
 from trainers.tasks.base import Completion, Judgement, Problem, Task
 from trainers.tasks.prompts import end_tokens, is_chat, token_ids
 from trainers.training.sharding import whole_weights
@@ -101,7 +94,6 @@ class SamplingTrainer(GRPOTrainer):
         prompt_ids = self._token_ids([*task.training, *task.validation])
         longest = max(map(len, prompt_ids))
         refuse(model, config, prompt_ids, engine_problems(config, model, longest))
-        give_positions(model)
         model.register_forward_pre_hook(self._before_forward)
         if not torch.cuda.is_available():  # its buffer is as wide as this, however small the vocabulary
             trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(model.config.vocab_size, 32768)
@@ -181,12 +173,10 @@ class SamplingTrainer(GRPOTrainer):
         self, prompt_ids: Any, images: Any, fields: Any, num_generations: Any, *args: Any, seed: int, **kwargs: Any
     ) -> Any:
         if self.vllm_generation is not None:
-            sampling, step, of_copy = (
-                self.generation_kwargs,
-                self.state.global_step,
-                partial(derived_seed, seed, "copy"),
+            step, copy_seed = self.state.global_step, partial(derived_seed, seed, "copy")
+            return self.vllm_generation.complete(
+                prompt_ids, num_generations, self.generation_kwargs, step=step, seed=copy_seed
             )
-            return self.vllm_generation.complete(prompt_ids, num_generations, sampling, step=step, seed=of_copy)
         with self._generating():
             return super()._generate_single_turn(prompt_ids, images, fields, num_generations, *args, **kwargs)
 
@@ -304,11 +294,9 @@ class SamplingTrainer(GRPOTrainer):
 
     def evaluation_after(self, step: int) -> EvaluationResult:
         """Evaluate the present weights as after `step` updates; sampling depends on the run's seed and on the step."""
-        seed = self._config.seed
-        return self._initial_evaluation() if step == 0 else self._evaluation(derived_seed(seed, "evaluation", step))
-
-    def _initial_evaluation(self) -> EvaluationResult:
-        """Evaluate the initial model once for all runs that start from it."""
+        if step > 0:
+            return self._evaluation(derived_seed(self._config.seed, "evaluation", step))
+        # the initial model is evaluated once for all runs that start from it
         digest, recipe = model_digest(self._folders.model), self._task.recipe
         key = initial_evaluation_key(self._config, digest, recipe, self._processes)
         compute, cache = partial(self._evaluation, BASE_EVALUATION_SEED), self._folders.cache

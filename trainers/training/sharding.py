@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-import torch
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+from torch.distributed.fsdp import FSDPModule
 
 from trainers.config import ComputeConfig
 from trainers.errors import ConfigError
@@ -60,11 +59,6 @@ def zero_config(stage: int) -> dict[str, Any]:
         "train_batch_size": "auto",
         "train_micro_batch_size_per_gpu": "auto",
     }
-
-
-def mixed_precision() -> MixedPrecisionPolicy:
-    """Multiply in bfloat16 under FSDP, and add gradients up over processes in float32."""
-    return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
 @contextmanager

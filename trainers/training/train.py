@@ -61,10 +61,12 @@ def train(
     first_step = int(state.get("step", 0))
     if resume_from is not None:
         refuse_later(output, resume_from, first_step)
+    # of packages that bring the loss or a reward: each with the start of its code's digest
+    packages = {name: text for kind, called in extensible_names(config) for name, text in kind.versions(called).items()}
     events.write(
         "started",
         config=config.model_dump(mode="json"),
-        versions=versions(_LIBRARIES) | _package_versions(config),
+        versions=versions(_LIBRARIES) | packages,
         resumed_from_step=None if resume_from is None else first_step,
         pid=os.getpid(),
     )
@@ -102,8 +104,3 @@ def train(
         shutil.rmtree(output / UNFINISHED, ignore_errors=True)
         recorder.finished(outcome, step)
     return outcome
-
-
-def _package_versions(config: TrainingConfig) -> dict[str, str]:
-    """Return the versions of packages that bring the loss or a reward, each with the start of its code's digest."""
-    return {name: text for kind, called in extensible_names(config) for name, text in kind.versions(called).items()}

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from trl.trainer.grpo_config import GRPOConfig
 
 from trainers.config import TrainingConfig
-from trainers.training.sharding import mixed_precision, sharding_arguments
+from trainers.training.sharding import sharding_arguments
 
 
 def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> GRPOConfig:
@@ -60,5 +61,6 @@ def training_arguments(config: TrainingConfig, folder: Path, processes: int) -> 
     arguments._n_gpu = min(1, arguments.n_gpu)  # one process has one GPU, however many it sees
     plugin: dict[str, Any] | None = arguments.fsdp_plugin_args
     if plugin is not None and config.compute.autocast == "bfloat16":
-        plugin["mixed_precision_policy"] = mixed_precision()
+        # products in bfloat16, sums of gradients over processes in float32
+        plugin["mixed_precision_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     return arguments

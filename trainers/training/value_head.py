@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from trainers.config import TrainingConfig
 from trainers.losses.critic import CriticParams, gae, moments, normalized
-from trainers.record.critic_stats import critic_stats
+from trainers.record.rollout_stats import critic_stats
 
 _FILE: Final = "value_head.pt"
 
@@ -60,7 +60,7 @@ class Critic:
             raise
 
     def values(self, width: int) -> Tensor:
-        """Return the values (B, T) before each of the last `width` tokens of what was read, and forget them."""
+        """Return the values (B, T) before each of the last `width` tokens read, and forget them."""
         assert self._read, "the policy has read nothing"
         values_BS, self._read = torch.cat(self._read), None
         return values_BS[:, -width - 1 : -1]

@@ -9,9 +9,9 @@ from tests.integration.trainers.random_models import MODELS, TRAINING, catalog
 from tests.integration.trainers.trainer_runs import Run, run
 from trainers.config import TrainingConfig, with_params
 from trainers.errors import ConfigError
+from trainers.policy import load_policy
 from trainers.rollouts import logprob_check
 from trainers.rollouts.logprob_check import Gap
-from trainers.training import sampling_trainer
 
 
 def trained(
@@ -50,7 +50,7 @@ def test_the_trainer_scores_as_generation_draws(
 def test_a_model_whose_positions_are_wrong_is_refused_with_the_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling_trainer, "give_positions", lambda _: None)
+    monkeypatch.setattr(load_policy, "give_positions", lambda _: None)
     with pytest.raises(ConfigError, match=r"differ by up to [\d.]+ nats from those without padding and [\d.]+ nats"):
         trained(tmp_path, "gpt2", monkeypatch)
 
@@ -58,7 +58,7 @@ def test_a_model_whose_positions_are_wrong_is_refused_with_the_figure(
 def test_where_arithmetic_differs_a_remarkable_gap_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling_trainer, "give_positions", lambda _: None)
+    monkeypatch.setattr(load_policy, "give_positions", lambda _: None)
     done, _ = trained(tmp_path, "gpt2", monkeypatch, **{"compute.autocast": "bfloat16"})
     (warning,) = done.of("warning")
     assert warning["code"] == "LOGPROBS_DIFFER"

@@ -375,7 +375,7 @@ def test_a_resumed_run_goes_on_with_the_sums_of_the_betas_warning(cache: Path, t
     class Resumed(PolicyTrainer):
         def _restore(self, state: Any) -> None:
             super()._restore(state)
-            resumed.append(self._inert.state)
+            resumed.append(dict(self._inert.sums))
 
     with EventWriter(tmp_path / "rest" / "events.jsonl") as events:
         train(config, tmp_path / "rest", events, cache=cache, resume_from=output / "step-4", make=Resumed)

@@ -88,7 +88,7 @@ def test_the_place_and_the_shape_are_shown(changes: dict[str, Any], pointer: str
 def test_a_word_that_means_nothing_suggests_nothing() -> None:
     assert setting_meant("frobnicate", ["steps"]) is None
     assert setting_meant("lr", ["steps"]) is None
-    assert choice_meant("frobnicate", ["grpo", "dapo"]) is None
-    assert choice_meant("", ["grpo"]) is None
-    assert choice_meant("x" * 100_000, ["grpo"]) is None
+    assert choice_meant("frobnicate", ("grpo", "dapo")) is None
+    assert choice_meant("", ("grpo",)) is None
+    assert choice_meant("x" * 100_000, ("grpo",)) is None
     assert "did you mean" not in told(training={"loss": {"name": "x" * 500}})["/training/loss"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.policy.positions import give_positions
+from trainers.policy.load_policy import give_positions
 
 MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.record.frozen_probe import Forward, FrozenCompletions
+from trainers.record.frozen_probe import FrozenCompletions
+from trainers.rollouts.logprob_check import Forward
 
 SAMPLED = ([[5, 6], [7], [5]], [[1, 2, 3], [4, 4], [9]])
 
@@ -69,7 +70,7 @@ def test_saved_completions_measure_the_same(tmp_path: Path) -> None:
     completions, loaded = frozen(SAMPLED, varied), FrozenCompletions()
     completions.save(tmp_path)
     loaded.load(tmp_path)
-    loaded.restore(completions.state)
+    loaded.state |= completions.state
     assert torch.load(tmp_path / "probe.pt", weights_only=True).keys() == {"rows", "initial_logprobs_BT"}
     assert measured(loaded, policy(-2.0, 1.0)) == measured(completions, policy(-2.0, 1.0))
 

@@ -74,8 +74,7 @@ def test_a_resumed_run_counts_on() -> None:
     first = InertBetas(config())
     assert warnings(first, steps[:4]) == []
     second = InertBetas(config())
-    second.restore(first.state)
+    second.sums |= first.sums
     assert warnings(second, steps[4:], first=5) == []
     forgetful = InertBetas(config())
-    forgetful.restore({})
     assert len(warnings(forgetful, steps[4:], first=5)) == 1

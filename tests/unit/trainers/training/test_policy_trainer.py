@@ -18,9 +18,9 @@ from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.policy.checkpoints import read_state, write_state
 from trainers.process.events import NoEvents
 from trainers.process.seeds import loss_seed
-from trainers.record.engine_stats import NO_ENGINE
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
+from trainers.record.rollout_stats import NO_ENGINE
 from trainers.rollouts.logprob_check import engine_warning
 from trainers.rollouts.rollout import Collected, PromptStream, Sample, problems_digest
 from trainers.tasks.base import Completion, Judgement, Problem
@@ -202,8 +202,8 @@ def test_a_resumed_run_goes_on_with_the_counters_of_its_checkpoint(tmp_path: Pat
     first.state.global_step, first.evaluated_step, first._prompts.position = 8, 4, 7
     first._rollout_metrics = {"reward/mean": 0.5}
     first._entropy_coefficient, first._positive_weight = 0.25, 0.75
-    first._frozen.restore({"entropy": 1.5})
-    first._inert.restore({"clipped": 1.0, "all": 2.0, "dead": 3.0})
+    first._frozen.state |= {"entropy": 1.5}
+    first._inert.sums |= {"clipped": 1.0, "all": 2.0, "dead": 3.0}
     first._recorder.step(1, {"tokens/step": 7.0, "reward/mean": None, "entropy": None})
     first._recorder.evaluation(4, EvaluationResult({"eval/avg_at_k": 0.125}, [], ProblemCounts([], [], [])))
     before = counters(first)

@@ -6,7 +6,7 @@ import pytest
 from transformers import TrainerControl, TrainerState
 
 from trainers.config import TrainingConfig
-from trainers.training.schedule import Schedule
+from trainers.training.policy_trainer import Schedule
 
 CONFIG = TrainingConfig.model_validate(
     {

@@ -13,8 +13,8 @@ from torch import Tensor
 from tests.unit.trainers.training.bare_trainers import config
 from tests.unit.trainers.two_processes import ONE_PROCESS, Process, in_both
 from trainers.losses import CriticParams, gae
-from trainers.record.critic_stats import NO_CRITIC, critic_stats
 from trainers.record.metrics import STEP_SECTIONS
+from trainers.record.rollout_stats import NO_CRITIC, critic_stats
 from trainers.training.value_head import Critic
 
 
