@@ -27,7 +27,7 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     """
     errors: dict[SpecError, None] = {}
     catalog = _Catalog(cache)
-    for config in _configs(spec.model_copy(update={"benchmarks": None})):
+    for config in _configs(spec.model_copy(update={"benchmarks": None}) if spec.benchmarks else spec):
         errors |= {
             SpecError(f"/space/{place}" if place in spec.space.names else _pointer(spec.training, place), why): None
             for place, why in _CatalogCheck(config, catalog).reasons()
@@ -92,9 +92,8 @@ def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:
     """Return the configurations at the space's corner points that differ in settings checked here."""
     names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
-    points = [{name: point[name] for name in names} for point in spec.space.corners()]
-    different = list({str(point): point for point in points}.values()) if names else [{}]
-    return [spec.bind(point) for point in different]
+    corners = spec.space.corners() if names else [{}]
+    return [spec.bind(point) for point in {str([point[name] for name in names]): point for point in corners}.values()]
 
 
 class _Catalog:

@@ -138,6 +138,6 @@ def _point_errors(spec: SweepSpec, baseline: Mapping[str, Any]) -> Iterator[Spec
     """Yield names that lead through a value, as `a.b` does where `a` is a number."""
     for place, point in (("/space", next(spec.space.corners())), ("/trainer/baseline", baseline)):
         try:
-            spec.trained(point)
+            spec.bound.bind(point)
         except ValueError as error:
             yield SpecError(place, str(error))

@@ -8,9 +8,10 @@ from trainers.config.several_processes import sharing_refusals
 
 def sharing_errors(spec: SweepSpec) -> list[SpecError]:
     """Return why the processes of a trial cannot run the base configuration."""
-    if errors := share_errors(spec) or _resource_errors(spec, spec.base):
+    base = spec.base
+    if errors := share_errors(spec) or _resource_errors(spec, base):
         return errors
-    refusals = sharing_refusals(spec.base, spec.resources.processes_for(spec.base))
+    refusals = sharing_refusals(base, spec.resources.processes_for(base))
     return [SpecError(pointer(("training", *setting.split("."))), reason) for setting, reason in refusals]
 
 

@@ -14,8 +14,9 @@ from search_spaces.space import Point, SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.intake.several_processes_check import unshareable
 from sweep_service.sweep.baselines import bound_token_ratios
-from sweep_service.sweep.spec import SweepSpec, setting
-from trainers.config import TrainingConfig, with_params
+from sweep_service.sweep.points import BoundSpace, setting
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of, shortened
 from trainers.config.package_settings import params_of, with_package_loss
 from trainers.losses import LOSSES
@@ -28,26 +29,26 @@ _TOLD: Final = 5
 """Values, reasons and points that are named; the others are counted."""
 
 
-def space_errors(space: SearchSpace, training: Mapping[str, Any], base: Sequence[Complaint]) -> list[SpecError]:
+def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError]:
     """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
 
     Args:
-        training: the base configuration.
-        base: what is wrong with it alone, which is not told again.
+        base: what is wrong with the base settings alone, which is not told again.
     """
+    space = bound.space
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
-    if mixed := _mixed_losses(space, training):
+    if mixed := _mixed_losses(space, bound.training):
         return mixed
     told = {complaint.sentence for complaint in base}
 
     def refused(params: Point) -> list[Complaint]:
-        found = _bound(training, space, params)
-        return [] if isinstance(found, TrainingConfig) else [item for item in found if item.sentence not in told]
+        tried = _tried(bound, params)
+        return [] if isinstance(tried, TrainingConfig) else [item for item in tried if item.sentence not in told]
 
     if too_long := _too_long_lists(space):
         return [*too_long, *_unknown_names(space, refused(next(space.corners())))]
-    if same := _same_values(space, training):
+    if same := _same_values(bound):
         return same
     points = list(space.corners())
     failing = [(point, reasons) for point in points if (reasons := refused(point))]
@@ -69,8 +70,8 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
     """
     space = spec.space
     for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
-        found = _bound(spec.training, space, point)
-        reasons = unshareable(spec, found) if isinstance(found, TrainingConfig) else found
+        tried = _tried(spec.bound, point)
+        reasons = unshareable(spec, tried) if isinstance(tried, TrainingConfig) else tried
         if reasons:
             return [point_error(point, reasons)]
     return []
@@ -95,13 +96,13 @@ def point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
     return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")
 
 
-def _same_values(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+def _same_values(bound: BoundSpace) -> list[SpecError]:
     """Refuse names of whole values that training reads as one value: a point would have two names."""
-    first, errors = next(space.corners()), list[SpecError]()
-    for name, distribution in space.root.items():
+    first, errors = next(bound.space.corners()), list[SpecError]()
+    for name, distribution in bound.space.root.items():
         read = list[tuple[Scalar, Any]]()
         for choice in choices_beside_whole_values(distribution):
-            config = _bound(training, space, {**first, name: choice})
+            config = _tried(bound, {**first, name: choice})
             if isinstance(config, TrainingConfig):
                 read.append((choice, setting(config, name)))
         errors += one_value_errors(name, read)
@@ -195,17 +196,17 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
     return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
 
 
-def _bound(training: Mapping[str, Any], space: SearchSpace, params: Point) -> TrainingConfig | list[Complaint]:
+def _tried(bound: BoundSpace, params: Point) -> TrainingConfig | list[Complaint]:
     """Return the base configuration with these parameters, or why training refuses or misreads it."""
     try:
-        raw = with_params(training, space.whole(params))
+        config = bound.bind(params)
+    except ValidationError as error:
+        raw = bound.document(params)
+        return complaints(error, raw, with_package_loss(settings_of_training(), raw))
     except ValueError as error:
         return [Complaint((), str(error))]
-    try:
-        config = TrainingConfig.model_validate(raw)
-    except ValidationError as error:
-        return complaints(error, raw, with_package_loss(settings_of_training(), raw))
-    plain = {name: value for name, value in params.items() if space.root[name].whole(value) is value}
+    assert isinstance(config, TrainingConfig), "the values of a program of one's own are its own affair"
+    plain = {name: value for name, value in params.items() if bound.space.root[name].whole(value) is value}
     return _misread(config, plain) or config
 
 

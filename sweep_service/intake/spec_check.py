@@ -21,6 +21,7 @@ from sweep_service.intake.several_processes_check import share_errors, sharing_e
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
+from sweep_service.sweep.points import BoundSpace
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
 from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of
@@ -54,10 +55,9 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
         errors += [_error(complaint) for complaint in complaints(error, document, _settings_of_specs())]
-    space = _space(document.get("space"))
-    wrong = 0 if refused is None else refused.error_count()
-    if space is not None and isinstance(training, Mapping) and wrong <= _TOO_MUCH_WRONG:
-        errors += space_errors(space, cast("Mapping[str, Any]", training), base)
+    bound = spec.bound if spec is not None else _bound_space(document.get("space"), training)
+    if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
+        errors += space_errors(bound, base)
     if spec is not None:
         sound = not errors and not base
         errors += _errors_of_whole(spec, sound=sound)
@@ -139,10 +139,12 @@ def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecErro
     return budget_complaints(spec, counts, first)
 
 
-def _space(raw: object) -> SearchSpace | None:
-    """Read the space alone, so that its bindings are checked even where the rest of the spec is wrong."""
+def _bound_space(space: object, training: object) -> BoundSpace | None:
+    """Read the space alone, so that its points are checked even where the rest of the spec is wrong."""
+    if not isinstance(training, Mapping):
+        return None
     try:
-        return SearchSpace.model_validate(preset_or_space(raw))
+        return BoundSpace(SearchSpace.model_validate(preset_or_space(space)), cast("Mapping[str, Any]", training))
     except ValueError:  # SweepSpec has reported it
         return None
 

@@ -77,7 +77,7 @@ def _next_proposal(
     if point is None:
         return None
     by_id = {config.id: config for config in configs}
-    config = add_config(by_id, spec, sweep.id, Role.SPACE, spec.trained(point))
+    config = add_config(by_id, sweep.id, Role.SPACE, spec.at(point))
     tuned = any(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials)
     new = [] if tuned else [config]
     return [config], make_trials(spec, sweep.id, new, Stage.TUNE, _next_number(trials))

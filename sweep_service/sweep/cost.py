@@ -8,13 +8,14 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.evaluations import most_kept_models
+from sweep_service.sweep.own_trainer import Trained
 from sweep_service.sweep.records import CostProbe
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
@@ -141,19 +142,17 @@ def _minibatch(training: TrainingConfig) -> int:
     return training.rollout.prompts_per_minibatch * training.rollout.completions_per_prompt
 
 
-def sweep_cost(
-    spec: SweepSpec, measured: Measured, trainings: Sequence[Mapping[str, Any]], counts: StageCounts
-) -> SweepCost:
+def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained], counts: StageCounts) -> SweepCost:
     """Extrapolate a probe to all trials.
 
     Args:
-        trainings: training of each config that the sweep begins with, as JSON; later ones are taken for the costliest.
+        trainings: training of each config that the sweep begins with; later ones are taken for the costliest.
         counts: largest number of trials of each stage.
     """
     longest, figures, seeds = costliest(spec), measured.figures, len(spec.seeds.tune)
     phases = trial_seconds(longest, figures)
     longest_s = sum(phases.values())
-    first = [TrainingConfig.model_validate(training) for training in trainings]
+    first = [training for training in trainings if isinstance(training, TrainingConfig)]  # all: no probe of others
     first_s = [sum(trial_seconds(training, figures).values()) for training in first]
     proposed = counts.tune // seeds - len(first)
     seconds = [*(first_s * seeds), *([longest_s] * (proposed * seeds + counts.confirm))]

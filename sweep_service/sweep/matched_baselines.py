@@ -45,7 +45,7 @@ def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) 
     others = {name: values for name, values in spec.space.root.items() if not _is_loss(name)}
     sizes = [values.size for values in others.values()]
     settings = math.inf if None in sizes else math.prod(size for size in sizes if size is not None)
-    base = spec.point_of(spec.base)
+    base = spec.at({}).params
     base_is_there = all(values.contains(base[name]) for name, values in others.items())
     ours = [training for training in comparators if isinstance(training, TrainingConfig)]
     present = losses & set(map(_loss, ours)) if base_is_there else set[str]()

@@ -11,7 +11,6 @@ from sweep_service.sweep.matched_baselines import matched_training
 from sweep_service.sweep.objective import choose
 from sweep_service.sweep.plan import first_records, stage_counts
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
-from sweep_service.sweep.spec import config_id
 from tests.stored_sweeps import make_sweep
 
 BETA = {"type": "float", "low": 0, "high": 1}
@@ -236,7 +235,7 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     sweep, configs, trials = sweep_of(space=space, seeds=seeds)
     configs, trials = run_on(sweep, configs, trials)
     chosen = choose(configs, {c.id: fraction(c) for c in configs}, top_k)
-    twins = {config_id(matched_training(config)) for config in chosen}
+    twins = {sweep.spec.bound.point(matched_training(config)).id for config in chosen}
     baselines = {config.id for config in configs if Role.BASELINE in config.roles}
     wanted = {config.id for config in chosen} | twins | baselines
     assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}
