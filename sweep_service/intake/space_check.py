@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import Point, SearchSpace
+from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import SpecError, pointer
 from sweep_service.intake.several_processes_check import unshareable
 from sweep_service.sweep.baselines import bound_token_ratios
@@ -81,12 +82,12 @@ def grid_errors(space: SearchSpace) -> list[SpecError]:
     """Return why a space has no grid, or none that anybody means."""
     continua = [name for name in space.names if space.root[name].size is None]
     if continua:
-        remedy = "a grid needs a step or a list of values here; or set search.strategy to random or tpe"
+        remedy = f"a grid needs a step or a list of values here; or set search.strategy to {drawing_strategies('or')}"
         return [SpecError(pointer(("space", name)), remedy) for name in continua]
     if (size := space.grid_size()) > MAX_POINTS:
         number = size if size < 10**12 else "more than a trillion"
-        remedy = f"the grid has {number} points, more than {MAX_POINTS}; vary fewer values, or use random or tpe"
-        return [SpecError("/space", remedy)]
+        remedy = f"vary fewer values, or use {drawing_strategies('or')}"
+        return [SpecError("/space", f"the grid has {number} points, more than {MAX_POINTS}; {remedy}")]
     return []
 
 

@@ -79,7 +79,7 @@ def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
         found = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
         raise InvalidSpec([*found, *_rest_of_own(document)]) from error
     errors = own_trainer_errors(spec)
-    errors += (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
+    errors += (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     errors += share_errors(spec)
     if not errors:
         counts = stage_counts(spec) if spec.budget.max_gpu_hours is not None else None
@@ -105,7 +105,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     Args:
         sound: whether training takes the corner points of the space, too.
     """
-    errors = (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
+    errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
         errors += sharing_errors(spec) or point_errors(spec)
     errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
@@ -134,7 +134,7 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
 
 def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
     first = 1 + spec.comparators
-    if spec.search.strategy != "grid":  # a proposal, and a baseline before it, runs on all seeds
+    if not spec.search.is_grid:  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
     return budget_complaints(spec, counts, first)
 

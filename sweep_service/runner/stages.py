@@ -70,7 +70,7 @@ def _next_proposal(
     """
     spec = sweep.spec
     points = [config for config in configs if Role.SPACE in config.roles]
-    if spec.search.strategy == "grid" or len(points) >= (spec.search.num_configs or 0):
+    if spec.search.is_grid or len(points) >= (spec.search.num_configs or 0):
         return None
     history = [_observation(config, trials, values.get(config.id)) for config in points]
     point = propose(spec.space, spec.search.strategy, spec.search.seed, history)

@@ -61,7 +61,7 @@ def _lacks_slopes(spec: SweepSpec) -> str | None:
 def _lacks_seeds(spec: SweepSpec, beta: str) -> str | None:
     """Return why neither stage is sure to have enough seeds on which configs differ in one beta alone."""
     others = [name for name in spec.space.varied if name != f"loss.{beta}"]
-    paired = spec.search.strategy == "grid" or not others
+    paired = spec.search.is_grid or not others
     if (paired and len(spec.seeds.tune) >= MIN_SEEDS) or _confirmed_pair(spec, beta):
         return None
     if not paired:

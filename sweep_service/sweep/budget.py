@@ -247,7 +247,7 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
     if _probes(spec):
         confirm += f"the probe {cost:.3g}, "
     one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm + _probes(spec)) * cost + benchmarks
-    grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.strategy == "grid" else ""
+    grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.is_grid else ""
     return (
         f"{spec.budget.max_gpu_hours:g} GPU-hours are too few: a trial may take {cost:.3g}, {confirm}"
         f"the baselines and one config {first * cost:.3g}; {grid}take {remedies} or more hours"

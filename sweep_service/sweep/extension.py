@@ -34,7 +34,7 @@ _Seeds = Given[Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)]
 
 
 class MoreConfigs(SpecPart):
-    """More configs of a random or tpe search."""
+    """More configs of a search that draws its points."""
 
     num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
         default=None, description="Number of configs to try, the earlier ones included."
@@ -144,7 +144,6 @@ def _lost_configs(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
 
 def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
     """Yield why parameters cannot have the values that an extension wants, each with its place."""
-    strategy = spec.search.strategy
     for name, wanted in _space_of(extension, spec).items():
         before, place = spec.space.root.get(name), pointer(("space", name))
         if before is None:
@@ -153,12 +152,11 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
             why = f"it is not in the sweep's space ({names}), whose configs do not say which value of it they have"
             remedy = _ELSE if meant is None else f"did you mean {meant}?"
             yield SpecError(place, f"{why}; {remedy}")
-        elif strategy != "grid":
+        elif not spec.search.is_grid:
             if wanted != before:
-                why = f"strategy {strategy} has drawn its configs from the space of before, and would from another one"
-                yield SpecError(
-                    place, f"{why} draw others; leave it out for more configs of the same space, or {_ELSE}"
-                )
+                why = f"strategy {spec.search.strategy} has drawn its configs from the space of before, and would from"
+                remedy = f"leave it out for more configs of the same space, or {_ELSE}"
+                yield SpecError(place, f"{why} another one draw others; {remedy}")
         elif missing := [value for value in _values(before) if not wanted.contains(value)]:
             lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")

@@ -90,7 +90,7 @@ def baselines(spec: SweepSpec) -> list[RolePoint]:
 def first_points(spec: SweepSpec, compared: Sequence[RolePoint], most: int | None = None) -> Iterator[RolePoint]:
     """Yield the points that a sweep begins with, the baselines first; of a grid all its points, or only so many."""
     yield from compared
-    if spec.search.strategy == "grid":
+    if spec.search.is_grid:
         yield from ((Role.SPACE, point) for point in _in_grid(spec, compared))
         yield from ((Role.SPACE, spec.at(params)) for params in islice(spec.space.grid(), most))
 
@@ -114,7 +114,7 @@ def new_points(spec: SweepSpec, sweep_id: str, configs: Sequence[Config]) -> lis
     There are some once the sweep was given more values. New configs are numbered after those of before.
     """
     points = sum(Role.SPACE in config.roles for config in configs)
-    if spec.search.strategy != "grid" or points >= spec.space.grid_size():
+    if not spec.search.is_grid or points >= spec.space.grid_size():
         return []
     present = {config.id: config for config in configs}
     by_id = dict(present)
@@ -194,7 +194,7 @@ def _counts_beside(spec: SweepSpec, compared: Sequence[RolePoint]) -> StageCount
     """Return how many trials a sweep with these baselines has at most."""
     different = {point.id: point.training for _, point in compared}
     configs = contenders = spec.search.num_configs or 0
-    if spec.search.strategy == "grid":
+    if spec.search.is_grid:
         in_grid, configs = {point.id for point in _in_grid(spec, compared)}, spec.space.grid_size()
         contenders = configs - any(role is Role.BASELINE and point.id in in_grid for role, point in compared)
         configs -= len(in_grid)
@@ -247,7 +247,7 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
 
 def most_points(spec: SweepSpec) -> int:
     """Return how many configs a sweep can choose from: the points of its grid, or those that are proposed."""
-    return spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
+    return spec.space.grid_size() if spec.search.is_grid else spec.search.num_configs or 0
 
 
 def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
@@ -256,7 +256,7 @@ def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
     if confirm is None or confirm.top_k <= most:
         return []
     configs = "one config" if most == 1 else f"{most} configs"
-    more = "more values in space" if spec.search.strategy == "grid" else "a larger search.num_configs"
+    more = "more values in space" if spec.search.is_grid else "a larger search.num_configs"
     text = f"{confirm.top_k} is more than the sweep can confirm: it has {configs} to choose from"
     return [SpecError("/seeds/confirm/top_k", f"{text}; give at most {most}, or {more} as well")]
 

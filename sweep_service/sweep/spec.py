@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 from pydantic import BeforeValidator, Field, Strict, StringConstraints, field_validator, model_validator
 
 from search_spaces.presets import PRESETS
-from search_spaces.space import SearchSpace, Strategy
+from search_spaces.space import SearchSpace
+from search_spaces.strategies import STRATEGIES, Strategy, drawing_strategies
 from sweep_service.sweep.own_trainer import OwnTrainer, Trained
 from sweep_service.sweep.points import BoundPoint, BoundSpace, digest
 from trainers.config import Frozen, TrainingConfig, VLLMEngine
@@ -50,17 +51,27 @@ class SpecPart(Frozen):
 class Search(SpecPart):
     """Who proposes the next config."""
 
-    strategy: Strategy = "grid"
-    num_configs: int | None = Field(default=None, ge=1, le=10_000, description="For random and tpe: how many to try.")
+    strategy: Strategy = Field(
+        default="grid", description="; ".join(f"{name}: {row.meaning}" for name, row in STRATEGIES.items()) + "."
+    )
+    num_configs: int | None = Field(
+        default=None, ge=1, le=10_000, description=f"For {drawing_strategies('and')}: how many to try."
+    )
     seed: Seed = 0
 
     @model_validator(mode="after")
     def _count(self) -> Self:
-        if self.strategy == "grid" and self.num_configs is not None:
-            raise ValueError("a grid tries every point; leave num_configs out, or use strategy random or tpe")
-        if self.strategy != "grid" and self.num_configs is None:
+        if self.is_grid and self.num_configs is not None:
+            remedy = f"leave num_configs out, or use strategy {drawing_strategies('or')}"
+            raise ValueError(f"a grid tries every point; {remedy}")
+        if not self.is_grid and self.num_configs is None:
             raise ValueError(f"strategy {self.strategy} needs num_configs: how many configs to try")
         return self
+
+    @property
+    def is_grid(self) -> bool:
+        """True if all points of the space are tried; otherwise `num_configs` points are drawn, one by one."""
+        return STRATEGIES[self.strategy].is_grid
 
 
 MIN_SEEDS: Final = 3

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import Records, next_records
 from sweep_service.sweep.extension import Extension, extended
@@ -131,7 +132,7 @@ def test_stopped_trials_keep_no_stage_waiting_and_discarded_ones_are_missing() -
     assert best not in {trial.config_id for trial in found[1]}
 
 
-@pytest.mark.parametrize("strategy", ["random", "tpe"])
+@pytest.mark.parametrize("strategy", DRAWING)
 def test_the_sampler_proposes_until_there_are_enough(strategy: str) -> None:
     sweep, configs, trials = sweep_of(
         space={"loss.beta1": BETA, "loss.beta2": [0, 0.5, 1], "optimizer.warmup_steps": [0, 40]},
