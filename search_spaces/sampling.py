@@ -80,7 +80,7 @@ def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point |
 
 
 def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point | None:
-    """Tell Optuna's TPE the history and ask it.
+    """Tell Optuna's TPE (multivariate, with constant liar) the history and ask it.
 
     It has a random state for each proposal; otherwise all proposals before the first result would be equal.
     """
