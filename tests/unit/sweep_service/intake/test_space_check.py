@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import InvalidSpec
 from sweep_service.intake import space_check, spec_check
 from sweep_service.intake.spec_check import parse_spec
@@ -31,7 +32,7 @@ def test_one_misspelt_name_is_one_complaint_however_many_values_it_has() -> None
     told = refusals(spec(space={"loss.beta9": list(range(800))}))
     assert told[1:] == [
         ("/space/loss.beta9", UNKNOWN),
-        ("/space", "the grid has 800 points, more than 500; vary fewer values, or use random or tpe"),
+        ("/space", f"the grid has 800 points, more than 500; vary fewer values, or use {drawing_strategies('or')}"),
     ]
     assert told[0][1].startswith("its lists have 800 values together, more than 500; give ranges")
 
