@@ -63,8 +63,10 @@ def benchmarks_plan(
     """
     if spec.benchmarks is None:
         return None
-    models = most_evaluations(spec, *counts)
-    planned = {name: _benchmark(spec, name, problems[name]) for name in spec.benchmarks.names}
+    models, planned = most_evaluations(spec, *counts), dict[str, _Benchmark]()
+    for name in spec.benchmarks.names:
+        own, asked = usual(name), spec.benchmarks
+        planned[name] = _Benchmark(problems[name], asked.samples or own.samples, asked.longest or own.max_tokens)
     most = max(benchmark.samples for benchmark in planned.values())
     fewer = max(1, most // 4)
     smaller = [one._replace(samples=min(one.samples, fewer)) for one in planned.values()]
@@ -76,12 +78,6 @@ def benchmarks_plan(
         fewer_samples=fewer if fewer < most else None,
         fewer=_sampled(spec, models, smaller, measured) if fewer < most else None,
     )
-
-
-def _benchmark(spec: SweepSpec, name: str, problems: int) -> _Benchmark:
-    assert spec.benchmarks is not None
-    own = usual(name)
-    return _Benchmark(problems, spec.benchmarks.samples or own.samples, spec.benchmarks.longest or own.max_tokens)
 
 
 def _sampled(spec: SweepSpec, models: int, benchmarks: Sequence[_Benchmark], measured: Measured | None) -> Sampled:

@@ -110,15 +110,12 @@ def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = 
     limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec, measures=measures)
     if limit is None or not cost:
         return None
-    booked = sum(_booked(spec, work) for work in spent.begun) + kept_gpu_hours(spec, kept)
-    return math.floor((limit - spent.probe_gpu_hours - booked) / cost + _ROUNDING)
-
-
-def _booked(spec: SweepSpec, work: WorkTime) -> float:
-    """Return the GPU-hours that a trial or evaluation keeps others from using."""
-    most_s = (spec.budget.max_trial_hours or 0.0) * _HOUR_S
-    taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
-    return taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
+    most_s, booked = (spec.budget.max_trial_hours or 0.0) * _HOUR_S, 0.0
+    for work in spent.begun:
+        taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
+        booked += taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
+    left = limit - spent.probe_gpu_hours - (booked + kept_gpu_hours(spec, kept))
+    return math.floor(left / cost + _ROUNDING)
 
 
 def stopped_message(spec: SweepSpec, work: Work) -> str:

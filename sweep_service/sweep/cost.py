@@ -81,11 +81,8 @@ def _expense(training: TrainingConfig) -> tuple[float, ...]:
     rollout, length = training.rollout, training.longest_completion
     sampled = rollout.sampling_batch or rollout.completions_per_rollout
     models = (training.model.lora is None, training.terms.kl.coefficient > 0)
-    return length, training.device_batch, sampled, *models, length * _tokens_per_update(training)
-
-
-def _tokens_per_update(training: TrainingConfig) -> float:
-    return _minibatch(training) * training.rollout.max_completion_tokens
+    tokens_per_update = _minibatch(training) * rollout.max_completion_tokens
+    return length, training.device_batch, sampled, *models, length * tokens_per_update
 
 
 def shapes(spec: SweepSpec) -> int:

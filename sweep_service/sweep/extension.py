@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from search_spaces.distributions import Categorical, Distribution, Scalar
+from search_spaces.distributions import Categorical, Distribution
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
 from sweep_service.sweep.records import Event, Sweep, SweepState
-from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
+from sweep_service.sweep.spec import Budget, Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
 REFUSED: Final = "the sweep cannot be extended"
@@ -55,12 +55,8 @@ class MoreSeeds(SpecPart):
     confirm: Given[MoreConfirm] = None
 
 
-class NewBudget(SpecPart):
+class NewBudget(Budget):
     """New limits; null lifts one."""
-
-    max_gpu_hours: float | None = Field(default=None, gt=0, le=1e9)
-    max_trial_hours: float | None = Field(default=None, ge=0.001, le=100_000)
-    max_wait_hours: float | None = Field(default=None, ge=0, le=100_000)
 
 
 class NewParallel(SpecPart):
@@ -103,7 +99,7 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
     document = spec.model_dump(mode="json")
     _merge(document, {name: part for name, part in extension.document.items() if name != "space"})
     for name, wanted in _space_of(extension, spec).items():
-        if not _are_the_same(spec.space.root[name], wanted):
+        if wanted.size != spec.space.root[name].size:  # of as many values all are those of before, in whatever order
             document["space"][name] = wanted.model_dump(mode="json")
     seeds, before = document["seeds"], spec.seeds
     seeds["tune"] = _in_order(before.tune, seeds["tune"])
@@ -157,7 +153,7 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
                 why = f"strategy {spec.search.strategy} has drawn its configs from the space of before, and would from"
                 remedy = f"leave it out for more configs of the same space, or {_ELSE}"
                 yield SpecError(place, f"{why} another one draw others; {remedy}")
-        elif missing := [value for value in _values(before) if not wanted.contains(value)]:
+        elif missing := [value for value in map(before.at, range(before.size or 0)) if not wanted.contains(value)]:
             lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
         elif changed := _changed_values(before, wanted):
@@ -182,16 +178,6 @@ def _changed_values(before: Distribution, wanted: Distribution) -> list[str]:
     if not isinstance(before, Categorical) or not isinstance(wanted, Categorical):
         return []
     return [str(choice) for choice in before.choices if wanted.whole(choice) != before.whole(choice)]
-
-
-def _are_the_same(before: Distribution, wanted: Distribution) -> bool:
-    """Say whether a parameter has the same values, in whatever order, since a list of before is among the wanted."""
-    return before == wanted or before.size == wanted.size
-
-
-def _values(distribution: Distribution) -> Iterator[Scalar]:
-    """Yield the values of a parameter of a grid."""
-    return (distribution.at(index) for index in range(distribution.size or 0))
 
 
 def _shown(distribution: Distribution) -> object:

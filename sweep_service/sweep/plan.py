@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from sweep_service.errors import SpecError
-from sweep_service.sweep.baselines import clip_higher, clipped
+from sweep_service.sweep.baselines import clip_higher, clipped, matched_count, rough_count
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
 from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.budget import (
@@ -22,12 +22,12 @@ from sweep_service.sweep.budget import (
 )
 from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
 from sweep_service.sweep.labels import params_texts, telling_params
-from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
+from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.points import BoundPoint
 from sweep_service.sweep.problem_reach import problems_warning
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
-from trainers.config import TransformersEngine
+from trainers.config import TrainingConfig, TransformersEngine
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
@@ -178,8 +178,9 @@ def confirm_records(
     """
     by_id = {config.id: config for config in configs}
     baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
-    trainings = [matched_training(config) for config in chosen] if spec.baselines.matched else []
-    matched = [add_config(by_id, sweep_id, Role.MATCHED, spec.bound.point(training)) for training in trainings]
+    trainings = [TrainingConfig.model_validate(config.training) for config in chosen if spec.baselines.matched]
+    points = [spec.bound.point(clipped(training)) for training in trainings]
+    matched = [add_config(by_id, sweep_id, Role.MATCHED, point) for point in points]
     confirmed = {config.id: config for config in (*chosen, *baseline, *matched)}
     changed = {config.id: config for config in matched}
     return [*changed.values()], make_trials(spec, sweep_id, confirmed.values(), Stage.CONFIRM, first_number)
@@ -347,44 +348,47 @@ _SCALED = (
 
 
 def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    own = spec.trainer is not None
-    warnings = _own_trainer_warnings(spec, guessed=guessed) if own else _training_warnings(spec, guessed=guessed)
-    return [*warnings, *_seed_warnings(spec), *([] if own else _beta_warnings(spec))]
+    if spec.trainer is not None:
+        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_seed_warnings(spec)]
+    warnings = [*_training_warnings(spec, guessed=guessed), *_seed_warnings(spec)]
+    if not spec.baselines.ppo_clip:
+        warnings.append("no PPO-clip baseline: the report has nothing to compare with")
+    return warnings + beta_design_warnings(spec)
 
 
-def _own_trainer_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
+def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:
     warnings: list[str] = []
     if guessed:
         warnings.append(
             "no trial of this command has run yet, and no probe can measure it: its hours are a mere guess; "
             "run one trial first"
         )
-    if spec.trainer is None or spec.trainer.baseline is None:
+    if trainer.baseline is None:
         warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
     return warnings
 
 
 def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    warnings: list[str] = []
-    if guessed and spec.base.model.name != "tiny_qwen2":
+    warnings, base = list[str](), spec.base
+    if guessed and base.model.name != "tiny_qwen2":
         warnings.append(
             "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
             "sweeps probe -f SPEC"
         )
-    warmup, steps = spec.base.optimizer.warmup_steps, spec.base.steps
+    warmup, steps = base.optimizer.warmup_steps, base.steps
     if warmup >= steps and not {"optimizer.warmup_steps", "steps"} & set(spec.space.names):
         warnings.append(
             f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
             "and the policy hardly changes; lower it"
         )
-    evaluations, last = -(-steps // spec.base.evaluation.every_steps), spec.objective.last
+    evaluations, last = -(-steps // base.evaluation.every_steps), spec.objective.last
     if evaluations < last:
         warnings.append(
             f"objective.last {last}: a trial has {evaluations} evaluation{'s' * (evaluations != 1)} and one of before "
             "training, which is then averaged, too; evaluate more often, or lower objective.last"
         )
-    sampling, evaluated = spec.base.rollout.sampling_batch, spec.base.evaluation.sampling_batch
-    if sampling is not None and sampling < evaluated and isinstance(spec.base.rollout.engine, TransformersEngine):
+    sampling, evaluated = base.rollout.sampling_batch, base.evaluation.sampling_batch
+    if sampling is not None and sampling < evaluated and isinstance(base.rollout.engine, TransformersEngine):
         warnings.append(
             f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
             "more memory than sampling does; if memory is scarce, set it as low"
@@ -407,8 +411,3 @@ def _seed_warnings(spec: SweepSpec) -> list[str]:
             f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
         )
     return warnings
-
-
-def _beta_warnings(spec: SweepSpec) -> list[str]:
-    nothing = [] if spec.baselines.ppo_clip else ["no PPO-clip baseline: the report has nothing to compare with"]
-    return nothing + beta_design_warnings(spec)

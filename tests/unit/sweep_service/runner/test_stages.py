@@ -7,12 +7,13 @@ import pytest
 from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import Records, next_records
+from sweep_service.sweep.baselines import clipped
 from sweep_service.sweep.extension import Extension, extended
-from sweep_service.sweep.matched_baselines import matched_training
 from sweep_service.sweep.objective import choose
 from sweep_service.sweep.plan import first_records, stage_counts
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
 from tests.stored_sweeps import make_sweep
+from trainers.config import TrainingConfig
 
 BETA = {"type": "float", "low": 0, "high": 1}
 
@@ -236,7 +237,7 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     sweep, configs, trials = sweep_of(space=space, seeds=seeds)
     configs, trials = run_on(sweep, configs, trials)
     chosen = choose(configs, {c.id: fraction(c) for c in configs}, top_k)
-    twins = {sweep.spec.bound.point(matched_training(config)).id for config in chosen}
+    twins = {sweep.spec.bound.point(clipped(TrainingConfig.model_validate(config.training))).id for config in chosen}
     baselines = {config.id for config in configs if Role.BASELINE in config.roles}
     wanted = {config.id for config in chosen} | twins | baselines
     assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}

@@ -6,8 +6,8 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import next_records
+from sweep_service.sweep.baselines import matched_count
 from sweep_service.sweep.labels import config_labels, differing_names, params_texts
-from sweep_service.sweep.matched_baselines import matched_count
 from sweep_service.sweep.own_trainer import OwnConfig, command_line, settings_of_base
 from sweep_service.sweep.plan import baselines, first_records, make_plan, stage_counts
 from sweep_service.sweep.points import setting
