@@ -13,7 +13,7 @@ from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
-from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
 _ENOUGH = 50
@@ -161,16 +161,14 @@ class _CatalogCheck:
         named = [("task.apart_from", name) for name in task.apart_from]
         if task.validation and task.validation.benchmark:
             named.append(("task.validation.benchmark", task.validation.benchmark))
-        elif task.validation:
-            yield from self._validation(task.validation, data.ref, columns)
+        elif held_out := task.validation:
+            own = columns if held_out.ref not in (None, data.ref) else {}  # the training data's are checked already
+            place = "task.validation"
+            yield from self._dataset(place, held_out.ref or data.ref, held_out.split, own, held_out.filter)
         for place, name in named:
             entry = self._catalog.find(BenchmarkEntry, name)
             if isinstance(entry, str):
                 yield place, entry
-
-    def _validation(self, held_out: HeldOutData, ref: str, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        own = columns if held_out.ref not in (None, ref) else {}  # the training data's columns are checked already
-        yield from self._dataset("task.validation", held_out.ref or ref, held_out.split, own, held_out.filter)
 
     def _dataset(
         self, place: str, ref: str, split: str, columns: Mapping[str, str], filtered: Iterable[str]

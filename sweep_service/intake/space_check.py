@@ -47,8 +47,11 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError
         tried = _tried(bound, params)
         return [] if isinstance(tried, TrainingConfig) else [item for item in tried if item.sentence not in told]
 
-    if too_long := _too_long_lists(space):
-        return [*too_long, *_unknown_names(space, refused(next(space.corners())))]
+    listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
+    if listed > MAX_LISTED:
+        remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
+        too_long = SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")
+        return [too_long, *_unknown_names(space, refused(next(space.corners())))]
     if same := _same_values(bound):
         return same
     points = list(space.corners())
@@ -58,7 +61,7 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError
     always = [item for item, number in failing_with_value.items() if number == with_value[item]]
     alone = {item: reasons for item in always if (reasons := refused(dict([item])))}
     errors = [error for name in space.names for error in _value_errors(name, space.root[name].edges, alone)]
-    together = [point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
+    together = [_point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
     rest = len(together) - _TOLD
     more = [SpecError("/space", f"and {rest} more of the points at its edges cannot run")] if rest > 0 else []
     return [*errors, *together[:_TOLD], *more]
@@ -74,7 +77,7 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
         tried = _tried(spec.bound, point)
         reasons = unshareable(spec, tried) if isinstance(tried, TrainingConfig) else tried
         if reasons:
-            return [point_error(point, reasons)]
+            return [_point_error(point, reasons)]
     return []
 
 
@@ -91,7 +94,7 @@ def grid_errors(space: SearchSpace) -> list[SpecError]:
     return []
 
 
-def point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
+def _point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
     """Return the error of one point."""
     sentences = [reason if isinstance(reason, str) else reason.sentence for reason in islice(reasons, _TOLD)]
     return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")
@@ -125,14 +128,6 @@ def one_value_errors(name: str, read: Iterable[tuple[Scalar, Any]]) -> list[Spec
         for choices in choices_by_value.values()
         if len(choices) > 1
     ]
-
-
-def _too_long_lists(space: SearchSpace) -> list[SpecError]:
-    listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
-    if listed <= MAX_LISTED:
-        return []
-    remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
-    return [SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")]
 
 
 def _unknown_names(space: SearchSpace, reasons: Sequence[Complaint]) -> list[SpecError]:
@@ -219,19 +214,12 @@ def settings_of_training() -> Settings:
 
 def _misread(config: TrainingConfig, params: Point) -> list[Complaint]:
     """Return the values that training converts, such as text to a number: the sampler would not find its point."""
-    read = {name: setting(config, name) for name in params}
-    same = {
-        name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])
-        for name, value in params.items()
-    }
-    return [
-        Complaint((), f"{name} {params[name]!r} is read as {read[name]!r}; {_remedy(config, name)}")
-        for name in params
-        if not same[name]
-    ]
-
-
-def _remedy(config: TrainingConfig, name: str) -> str:
-    """Return how to write a value that is read as another one; a group may have become its short form."""
-    group = name.rpartition(".")[0]
-    return f"vary {group} as a whole" if group and isinstance(setting(config, group), str) else "write that"
+    misread: list[Complaint] = []
+    for name, value in params.items():
+        read, group = setting(config, name), name.rpartition(".")[0]
+        if (isinstance(value, bool), value) == (isinstance(read, bool), read):
+            continue
+        has_short_form = group and isinstance(setting(config, group), str)
+        remedy = f"vary {group} as a whole" if has_short_form else "write that"
+        misread.append(Complaint((), f"{name} {value!r} is read as {read!r}; {remedy}"))
+    return misread
