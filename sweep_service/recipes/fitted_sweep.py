@@ -1,6 +1,6 @@
 """Turns a request into a whole sweep, with the list of settings that depart from the published ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
@@ -78,8 +78,11 @@ def fitted_sweep(request: Request) -> FittedSweep:
 def _document(request: Request, way: Fit) -> dict[str, Any]:
     gpus, seeds, recipe = way.placement.gpus, way.design.confirm, request.recipe
     betas = {"loss.beta1": recipe.beta1, "loss.beta2": recipe.beta2}
+    name = f"{request.recipe_name}-{request.machine}-{request.hours:g}h".casefold().replace("_", "-")
+    # there is room for responses that are longer than in training, at most the published length
+    benchmarks = {"names": [*recipe.benchmarks], "longest": min(16384, 4 * way.design.response)}
     return {
-        "name": _name(request),
+        "name": name.replace("+", "")[:63].rstrip(".-"),
         "training": _training(request, way),
         "space": {name: [*values] if len(values) > 1 else values[0] for name, values in betas.items()},
         "seeds": {
@@ -93,18 +96,8 @@ def _document(request: Request, way: Fit) -> dict[str, Any]:
             "max_trial_hours": way.trial_hours,
         },
         "probe": "first",
-        **({"benchmarks": _benchmarks(recipe.benchmarks, way.design.response)} if recipe.benchmarks else {}),
+        **({"benchmarks": benchmarks} if recipe.benchmarks else {}),
     }
-
-
-def _benchmarks(names: Sequence[str], response: int) -> dict[str, Any]:
-    """Return the benchmarks, with room for responses that are longer than in training, at most the published length."""
-    return {"names": [*names], "longest": min(16384, 4 * response)}
-
-
-def _name(request: Request) -> str:
-    name = f"{request.recipe_name}-{request.machine}-{request.hours:g}h".casefold().replace("_", "-")
-    return name.replace("+", "")[:63].rstrip(".-")
 
 
 def _training(request: Request, way: Fit) -> dict[str, Any]:

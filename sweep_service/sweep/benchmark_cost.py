@@ -4,21 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.cost import Measured
 from sweep_service.sweep.evaluations import most_evaluations
+from sweep_service.sweep.records import Record
 from sweep_service.sweep.spec import SweepSpec
 from trainers.benchmarks.known_benchmarks import usual
 
 _HOUR_S = 3600.0
 
 
-class Sampled(BaseModel):
+class Sampled(Record):
     """The completions of all models on all benchmarks, and what they cost."""
-
-    model_config = ConfigDict(frozen=True)
 
     completions: int
     tokens: int = Field(description="If every completion were as long as it may be.")
@@ -31,10 +30,8 @@ class Sampled(BaseModel):
     )
 
 
-class BenchmarksPlan(BaseModel):
+class BenchmarksPlan(Record):
     """The most that a sweep's evaluations on benchmarks can be, and what they cost."""
-
-    model_config = ConfigDict(frozen=True)
 
     models: int = Field(description="Models to be measured, the initial one included.")
     samples: dict[str, int] = Field(description="Completions of each problem, by benchmark.")

@@ -5,15 +5,13 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from sweep_service.sweep.records import BenchmarkResult, Evaluation
+from sweep_service.sweep.records import BenchmarkResult, Evaluation, Record
 
 
-class BenchmarkScore(BaseModel):
+class BenchmarkScore(Record):
     """The scores of one model on one benchmark: means over problems of equal weight."""
-
-    model_config = ConfigDict(frozen=True)
 
     evaluation_id: str
     evaluation_number: int = Field(description="Order in which the sweep's evaluations were asked for.")
@@ -66,10 +64,8 @@ class BenchmarkScore(BaseModel):
         )
 
 
-class ProblemScore(BaseModel):
+class ProblemScore(Record):
     """The completions of one model on one problem of a benchmark, counted."""
-
-    model_config = ConfigDict(frozen=True)
 
     evaluation_id: str
     trial_id: str | None = Field(description="The trial that trained the model; null for an initial model.")

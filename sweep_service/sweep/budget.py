@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.endings import TrialState
 from sweep_service.sweep.evaluations import most_evaluations
-from sweep_service.sweep.records import Evaluation, Work
+from sweep_service.sweep.records import Evaluation, Record, Work
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
@@ -41,10 +41,8 @@ class Spent(NamedTuple):
     probe_gpu_hours: float = 0.0
 
 
-class GpuHours(BaseModel):
+class GpuHours(Record):
     """GPU-hours of a sweep: a fraction of a GPU counts as that fraction, several count all."""
-
-    model_config = ConfigDict(frozen=True)
 
     used: float = Field(description="Of all attempts so far, and of the probe.")
     reserved: float = Field(description="Time that begun trials may still take.")
@@ -141,10 +139,8 @@ def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: ReservedWork, *, m
     return f"not begun: budget.max_gpu_hours {hours.limit:g}: {', '.join(texts)}, and {what} may take {cost:.3g}"
 
 
-class BudgetPlan(BaseModel):
+class BudgetPlan(Record):
     """Consequences of a budget for a sweep that has not begun."""
-
-    model_config = ConfigDict(frozen=True)
 
     worst_gpu_hours: float = Field(description="If every trial took max_trial_hours, and the probe too.")
     max_gpu_hours: float | None

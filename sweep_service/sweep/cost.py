@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.evaluations import most_kept_models
 from sweep_service.sweep.own_trainer import Trained
-from sweep_service.sweep.records import CostProbe
+from sweep_service.sweep.records import CostProbe, Record
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
 from trainers.cost.cost_figures import CostFigures
@@ -26,20 +26,16 @@ _HOUR_S: Final = 3600.0
 _GIB: Final = 2.0**30
 
 
-class PhaseCost(BaseModel):
+class PhaseCost(Record):
     """Cost of one phase of the longest trial."""
-
-    model_config = ConfigDict(frozen=True)
 
     phase: str
     seconds: float
     share: float = Field(description="Of the trial.")
 
 
-class SweepCost(BaseModel):
+class SweepCost(Record):
     """Cost of a sweep at full length, in hours of GPUs, or of CPUs where trials have none."""
-
-    model_config = ConfigDict(frozen=True)
 
     basis: str
     figures: CostFigures

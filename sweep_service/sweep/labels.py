@@ -5,7 +5,7 @@ The report, MLflow and the status page write `β1=0.5`; the command line writes 
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.sweep.objective import same_objective
@@ -45,17 +45,16 @@ def _last_part(name: str) -> str:
     return f"{path[-1]}.{last}" if path not in ([], ["loss"]) and last in _OF_A_GROUP else last
 
 
-def short_names(names: Sequence[str]) -> dict[str, str]:
+def short_names(names: Collection[str], shorten: Callable[[str], str] = short_name) -> dict[str, str]:
     """Shorten dotted names; those that would be the same are written in full."""
-    short = Counter(map(short_name, names))
-    return {name: last if short[last := short_name(name)] == 1 else name for name in names}
+    short = Counter(map(shorten, names))
+    return {name: last if short[last := shorten(name)] == 1 else name for name in names}
 
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Write parameters as the command line does: `beta1=0.5 beta2=1`; those without a value are left out."""
     values = {name: value for name, value in params.items() if value is not None}
-    short = Counter(map(_last_part, values))
-    names = {name: last if short[last := _last_part(name)] == 1 else name for name in values}
+    names = short_names(values, _last_part)
     return " ".join(f"{names[name]}={plain_value(value)}" for name, value in values.items())
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped, matched_count, rough_count
@@ -25,16 +25,14 @@ from sweep_service.sweep.labels import params_texts, telling_params
 from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.points import BoundPoint
 from sweep_service.sweep.problem_reach import problems_warning
-from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
+from sweep_service.sweep.records import Config, Record, Role, Stage, Trial, TrialState, new_id
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 from trainers.config import TrainingConfig, TransformersEngine
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
-class SweepPlan(BaseModel):
+class SweepPlan(Record):
     """Plan of a sweep. Hours are an estimate, not a promise."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     spec_digest: str
