@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import catalog_errors, check_catalog, missing_benchmarks
+from sweep_service.intake.catalog_check import Catalog, catalog_errors, check_catalog, missing_benchmarks
 from sweep_service.intake.own_trainer_check import command_errors
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.spec import SpecBenchmarks, SweepSpec
@@ -45,11 +45,11 @@ def check_spec(raw: object, cache: Path, trainer_commands: str = "") -> SweepSpe
     if document.get("trainer") is not None:
         raise InvalidSpec(errors)
     training = document.get("training")
-    config = _right_parts(training)
+    config, catalog = _right_parts(training), Catalog(cache)
     with suppress(ValidationError):
-        errors += missing_benchmarks(TypeAdapter(SpecBenchmarks).validate_python(document.get("benchmarks")), cache)
+        errors += missing_benchmarks(TypeAdapter(SpecBenchmarks).validate_python(document.get("benchmarks")), catalog)
     if config is not None:
-        errors += [*catalog_errors(config, training, cache), *_unknown_rewards(config)]
+        errors += [*catalog_errors(config, training, catalog), *_unknown_rewards(config)]
     raise InvalidSpec(list(dict.fromkeys(errors)))
 
 
