@@ -37,8 +37,8 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
     try:
         request = BenchmarksRequest.model_validate(raw)
     except ValidationError as error:
-        found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
     if measured.sweep.spec.trainer is not None:
         raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
     trials, errors = _models_to_measure(request.of, measured)

@@ -13,7 +13,7 @@ from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import Point, SearchSpace
 from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import SpecError, pointer
-from sweep_service.intake.several_processes_check import unshareable
+from sweep_service.intake.several_processes_check import process_refusals
 from sweep_service.sweep.baselines import bound_token_ratios
 from sweep_service.sweep.points import BoundSpace, setting
 from sweep_service.sweep.spec import SweepSpec
@@ -75,7 +75,7 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
     space = spec.space
     for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
         tried = _tried(spec.bound, point)
-        reasons = unshareable(spec, tried) if isinstance(tried, TrainingConfig) else tried
+        reasons = process_refusals(spec, tried) if isinstance(tried, TrainingConfig) else tried
         if reasons:
             return [_point_error(point, reasons)]
     return []
@@ -176,11 +176,11 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
     if "loss.name" not in space.names:
         return []
     base = training.get("loss")
-    given = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
-    names = [given.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
-    known = [name for name in (*LOSSES, *map(str, names)) if name in names]
-    losses = {name: settings_of(params).owners for name in known if (params := params_of(name)) is not None}
-    shared = [*given, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
+    settings = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
+    names = [settings.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
+    in_order = [name for name in (*LOSSES, *map(str, names)) if name in names]
+    losses = {name: settings_of(params).owners for name in in_order if (params := params_of(name)) is not None}
+    shared = [*settings, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
     reasons: list[str] = []
     for name in dict.fromkeys(shared):
         lacking = [loss for loss in losses if name not in losses[loss]]

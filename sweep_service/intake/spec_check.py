@@ -17,7 +17,7 @@ from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.own_trainer_check import own_trainer_errors
-from sweep_service.intake.several_processes_check import share_errors, sharing_errors
+from sweep_service.intake.several_processes_check import fraction_errors, process_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
@@ -76,11 +76,11 @@ def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
-        found = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
-        raise InvalidSpec([*found, *_rest_of_own(document)]) from error
+        errors = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
+        raise InvalidSpec([*errors, *_rest_of_own(document)]) from error
     errors = own_trainer_errors(spec)
     errors += (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
-    errors += share_errors(spec)
+    errors += fraction_errors(spec)
     if not errors:
         counts = stage_counts(spec) if spec.budget.max_gpu_hours is not None else None
         errors += _budget_errors(spec, counts)
@@ -107,7 +107,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     """
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
-        errors += sharing_errors(spec) or point_errors(spec)
+        errors += process_errors(spec) or point_errors(spec)
     errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)

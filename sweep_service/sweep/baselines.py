@@ -98,13 +98,12 @@ def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) 
     losses = _matched_losses(spec)
     if losses is None:
         return chosen
-    others = {name: values for name, values in spec.space.root.items() if not _is_loss(name)}
-    sizes = [values.size for values in others.values()]
-    settings = math.inf if None in sizes else math.prod(size for size in sizes if size is not None)
+    others = SearchSpace({name: values for name, values in spec.space.root.items() if not _is_loss(name)})
+    settings = math.inf if others.size is None else others.size
     base = spec.at({}).params
-    base_is_there = all(values.contains(base[name]) for name, values in others.items())
-    ours = [training for training in comparators if isinstance(training, TrainingConfig)]
-    present = losses & set(map(_loss, ours)) if base_is_there else set[str]()
+    base_is_there = others.contains({name: base[name] for name in others.names})
+    trainings = [training for training in comparators if isinstance(training, TrainingConfig)]
+    present = losses & set(map(_loss, trainings)) if base_is_there else set[str]()
     return int(min(chosen, len(losses) * settings - len(present)))
 
 
@@ -112,13 +111,13 @@ def _matched_losses(spec: SweepSpec) -> set[str] | None:
     """Return the losses of matched baselines, of points that are not PPO clip; None if they are too many to count."""
     space = SearchSpace({name: values for name, values in spec.space.root.items() if _is_loss(name)})
     first, corners = next(spec.space.corners()), list(space.corners())
-    found = set[str]()
+    losses = set[str]()
     for corner in corners:
         training = spec.bind({**first, **corner})
         loss = _loss(clipped(training))
         if loss != _loss(training):
-            found.add(loss)
-    return found if len(found) < 2 or len(corners) == space.size else None
+            losses.add(loss)
+    return losses if len(losses) < 2 or len(corners) == space.size else None
 
 
 def _is_loss(name: str) -> bool:

@@ -44,11 +44,11 @@ def benchmarks_of(sweep: Sweep, trial: Trial | None, step: int) -> dict[str, Ben
 
 def _by_name(parts: Sequence[BenchmarkSettings]) -> dict[str, BenchmarkSettings]:
     """Return the first part that names each benchmark: it says how this sweep samples it, whoever asks again."""
-    found = dict[str, BenchmarkSettings]()
+    by_name = dict[str, BenchmarkSettings]()
     for part in parts:
         for name in part.names:
-            found.setdefault(name, part)
-    return found
+            by_name.setdefault(name, part)
+    return by_name
 
 
 def steps_to_keep(spec: SweepSpec, trial: Trial) -> tuple[int, ...]:

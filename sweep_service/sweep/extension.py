@@ -144,7 +144,7 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
         before, place = spec.space.root.get(name), pointer(("space", name))
         if before is None:
             names = ", ".join(spec.space.names)
-            meant = next((known for known in spec.space.names if known.rpartition(".")[2] == name), None)
+            meant = next((full for full in spec.space.names if full.rpartition(".")[2] == name), None)
             why = f"it is not in the sweep's space ({names}), whose configs do not say which value of it they have"
             remedy = _ELSE if meant is None else f"did you mean {meant}?"
             yield SpecError(place, f"{why}; {remedy}")
@@ -168,8 +168,8 @@ def _space_of(extension: Extension, spec: SweepSpec) -> Mapping[str, Distributio
     for name, distribution in wanted.items():
         before = spec.space.root.get(name)
         if isinstance(before, Categorical) and isinstance(distribution, Categorical) and before.values:
-            known = {choice: value for choice, value in before.values.items() if choice in distribution.choices}
-            wanted[name] = distribution.model_copy(update={"values": known | distribution.values})
+            values = {choice: value for choice, value in before.values.items() if choice in distribution.choices}
+            wanted[name] = distribution.model_copy(update={"values": values | distribution.values})
     return wanted
 
 

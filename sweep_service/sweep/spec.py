@@ -324,12 +324,12 @@ class SweepSpec(SpecPart):
         """Leave out the baselines of our losses where another program trains; who asks for one is refused later."""
         if not isinstance(data, Mapping):
             return data
-        given = cast("Mapping[str, Any]", data)
-        baselines = given.get("baselines", {})
-        if given.get("trainer") is None or not isinstance(baselines, Mapping):
-            return given
+        document = cast("Mapping[str, Any]", data)
+        baselines = document.get("baselines", {})
+        if document.get("trainer") is None or not isinstance(baselines, Mapping):
+            return document
         none = dict.fromkeys(Baselines.model_fields, False)
-        return {**given, "baselines": {**none, **cast("Mapping[str, Any]", baselines)}}
+        return {**document, "baselines": {**none, **cast("Mapping[str, Any]", baselines)}}
 
     @property
     def evaluation_resources(self) -> Resources:
