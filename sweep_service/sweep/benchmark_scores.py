@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, Field
@@ -40,14 +40,9 @@ class BenchmarkScore(Record):
         """Read the scores of a result."""
         scores, figures = result.content["scores"], result.content["samples"]
         average = scores["avg_at_k"]
-        trained = evaluation.trial_id is not None
         return cls(
-            evaluation_id=evaluation.id,
+            **_model(evaluation),
             evaluation_number=evaluation.number,
-            trial_id=evaluation.trial_id,
-            config_id=evaluation.config_id,
-            seed=evaluation.seed if trained else None,
-            model_step=evaluation.model_step,
             benchmark=result.benchmark,
             samples=average["k"],
             problems=len(result.content["problems"]),
@@ -81,16 +76,20 @@ class ProblemScore(Record):
 
 def problem_scores(evaluation: Evaluation, result: BenchmarkResult) -> Iterator[ProblemScore]:
     """Yield the problems of a result in the benchmark's order."""
-    model: Mapping[str, Any] = {
+    for row in result.content["problems"]:
+        figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
+        yield ProblemScore(**_model(evaluation), problem=row["id"], **figures)
+
+
+def _model(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the fields that say which model was measured."""
+    return {
         "evaluation_id": evaluation.id,
         "trial_id": evaluation.trial_id,
         "config_id": evaluation.config_id,
         "seed": None if evaluation.trial_id is None else evaluation.seed,
         "model_step": evaluation.model_step,
     }
-    for row in result.content["problems"]:
-        figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
-        yield ProblemScore(**model, problem=row["id"], **figures)
 
 
 def as_csv(rows: Sequence[BaseModel], kind: type[BaseModel]) -> str:
