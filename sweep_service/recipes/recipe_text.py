@@ -9,7 +9,8 @@ from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
 from sweep_service.recipes.estimate import GB, UNCERTAINTY, host_bytes
 from sweep_service.recipes.fit import Fit
-from sweep_service.recipes.fitted_sweep import FittedSweep, Request, fitted_sweep
+from sweep_service.recipes.fitted_sweep import FittedSweep, fitted_sweep
+from sweep_service.recipes.recipe import Request
 from trainers.yaml_text import write_yaml
 
 _WIDTH: Final = 118
