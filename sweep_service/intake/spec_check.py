@@ -36,7 +36,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     """Return the spec that `raw`, parsed JSON or YAML, describes.
 
     Args:
-        of_before: whether the document is that of a stored sweep, which may confirm more configs than it can have.
+        of_before: true for the document of a stored sweep, which may confirm more configs than it can have.
     Raises: InvalidSpec, with every reason why it cannot run.
     """
     if not isinstance(raw, Mapping):
@@ -103,7 +103,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     """Return why a spec whose parts are right cannot run as a whole.
 
     Args:
-        sound: whether training takes the corner points of the space, too.
+        sound: true if training takes the corner points of the space, too.
     """
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
@@ -163,6 +163,6 @@ def _error(complaint: Complaint, *above: str) -> SpecError:
 
 @cache
 def _settings_of_specs() -> Settings:
-    """Return the settings of a spec, of which its own schema leaves those of training open."""
+    """Return the settings of a spec with those of its training, which the spec's own schema leaves open."""
     inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).owners.items()}
     return Settings({**settings_of(SweepSpec).owners, **inner})

@@ -40,7 +40,7 @@ def clipped(training: TrainingConfig) -> TrainingConfig:
 
 
 def clipped_loss(loss: Mapping[str, Any]) -> dict[str, Any]:
-    """Return PPO clip's loss in place of one that is JSON.
+    """Return PPO clip's loss in place of a loss given as JSON.
 
     Raises: ValidationError, for the loss of another version.
     """
@@ -91,7 +91,7 @@ def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) 
 
     Args:
         comparators: trainings of the baselines that are confirmed, which differ from the base in the loss alone.
-        chosen: how many configs tuning chooses.
+        chosen: number of configs that tuning chooses.
     """
     if not spec.baselines.matched:
         return 0

@@ -93,10 +93,10 @@ def _model(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def as_csv(rows: Sequence[BaseModel], kind: type[BaseModel]) -> str:
-    """Write rows as CSV, with the fields of the JSON as columns; one that is an object becomes one column a key.
+    """Write rows as CSV, with the fields of the JSON as columns; an object becomes one column per key.
 
     Args:
-        kind: what rows are, for the columns if there is none.
+        kind: the rows' type, for the columns if there is no row.
     """
     flat = [_flat(row.model_dump()) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row)) or list(kind.model_fields)

@@ -67,7 +67,7 @@ def _gpus(spec: SweepSpec, *, measures: bool) -> float:
 
 
 def left_s(spec: SweepSpec, held_s: float) -> float | None:
-    """Return the seconds that a trial may still take, of which its attempts took `held_s`; None without a limit."""
+    """Return the seconds left to a trial whose attempts took `held_s`; None without a limit."""
     hours = spec.budget.max_trial_hours
     return None if hours is None else hours * _HOUR_S - held_s
 
@@ -102,8 +102,8 @@ def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = 
     because over many trials they could cost the last one its place.
 
     Args:
-        kept: what must still fit after these.
-        measures: whether evaluations are to begin instead of trials.
+        kept: work that must still fit after these.
+        measures: true if evaluations are to begin instead of trials.
     """
     limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec, measures=measures)
     if limit is None or not cost:
@@ -189,7 +189,7 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
     Args:
         counts: number of trials of the sweep; None if other mistakes in the spec leave it unknown.
-        first: how many tune trials must begin for a comparison: the baselines and one config.
+        first: number of tune trials that must begin for a comparison: the baselines and one config.
     """
     limit, hours, gpus = spec.budget.max_gpu_hours, spec.budget.max_trial_hours, spec.resources.gpus
     if limit is None:

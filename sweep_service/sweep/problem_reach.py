@@ -13,7 +13,7 @@ _BOUND: Final = 1.96 * math.sqrt(2)
 
 
 def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
-    """Say so where the validation problems are too few to show EQUIVALENT, by a supposed luck on each; else None.
+    """Return a warning if the validation problems are too few to show EQUIVALENT, with luck on each; else None.
 
     Args:
         validation_problems: number of all of them, of which a confirm stage may use a half.
