@@ -99,14 +99,15 @@ class BoundSpace:
 def setting(training: Trained, name: str) -> Any:
     """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
     if isinstance(training, OwnConfig):
-        return _read(training.settings, name)
+        return dotted(training.settings, name)
     if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
         low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
         return low if low == high else None
-    return _read(training, name)
+    return dotted(training, name)
 
 
-def _read(node: Any, name: str) -> Any:
+def dotted(node: Any, name: str) -> Any:
+    """Read a dotted name in models or mappings inside each other, as JSON; None where it leads nowhere."""
     for key in name.split("."):
         if isinstance(node, BaseModel):
             node = getattr(node, key) if key in type(node).model_fields else (node.model_extra or {}).get(key)
