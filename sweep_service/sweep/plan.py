@@ -192,10 +192,10 @@ def stage_counts(spec: SweepSpec) -> StageCounts:
 def _counts_beside(spec: SweepSpec, compared: Sequence[RolePoint]) -> StageCounts:
     """Return how many trials a sweep with these baselines has at most."""
     different = {point.id: point.training for _, point in compared}
-    configs = contenders = spec.search.num_configs or 0
+    configs = contenders = most_points(spec)
     if spec.search.is_grid:
-        in_grid, configs = {point.id for point in _in_grid(spec, compared)}, spec.space.grid_size()
-        contenders = configs - any(role is Role.BASELINE and point.id in in_grid for role, point in compared)
+        in_grid = {point.id for point in _in_grid(spec, compared)}
+        contenders -= any(role is Role.BASELINE and point.id in in_grid for role, point in compared)
         configs -= len(in_grid)
     tune = (len(different) + configs) * len(spec.seeds.tune)
     if spec.seeds.confirm is None:
