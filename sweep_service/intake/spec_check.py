@@ -47,7 +47,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     if document.get("trainer") is not None:
         return _parse_own(document, of_before=of_before)
     training = document.get("training", {})
-    refused = _refused(training)
+    refused = refused_training(training)
     settings = with_package_loss(settings_of_training(), training)
     base = [] if refused is None else complaints(refused, training, settings)
     errors, spec = list[SpecError](), None
@@ -149,7 +149,8 @@ def _bound_space(space: object, training: object) -> BoundSpace | None:
         return None
 
 
-def _refused(training: object) -> ValidationError | None:
+def refused_training(training: object) -> ValidationError | None:
+    """Return why training refuses these settings; None if it takes them."""
     try:
         TrainingConfig.model_validate(training)
     except ValidationError as error:

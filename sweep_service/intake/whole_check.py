@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.catalog_check import Catalog, catalog_errors, check_catalog, missing_benchmarks
 from sweep_service.intake.own_trainer_check import command_errors
-from sweep_service.intake.spec_check import parse_spec
+from sweep_service.intake.spec_check import parse_spec, refused_training
 from sweep_service.sweep.spec import SpecBenchmarks, SweepSpec
 from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import Faults
@@ -61,16 +61,8 @@ def _right_parts(training: object) -> TrainingConfig | None:
     if not isinstance(training, Mapping):
         return None
     parts = {name: part for name in _PARTS if (part := cast("Mapping[str, Any]", training).get(name)) is not None}
-    right = {name: part for name, part in parts.items() if _is_right({name: part})}
-    return TrainingConfig.model_validate(right) if right and _is_right(right) else None
-
-
-def _is_right(training: Mapping[str, Any]) -> bool:
-    try:
-        TrainingConfig.model_validate(training)
-    except ValidationError:
-        return False
-    return True
+    right = {name: part for name, part in parts.items() if refused_training({name: part}) is None}
+    return TrainingConfig.model_validate(right) if right and refused_training(right) is None else None
 
 
 def missing_rewards(spec: SweepSpec) -> list[str]:

@@ -9,7 +9,6 @@ from pydantic import Field
 from sweep_service.errors import SpecError
 from sweep_service.sweep.baselines import clip_higher, clipped, matched_count, rough_count
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
-from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.budget import (
     BudgetPlan,
     Spent,
@@ -20,14 +19,13 @@ from sweep_service.sweep.budget import (
     kept_for_later,
     room,
 )
-from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
+from sweep_service.sweep.cost import Measured, SweepCost, sweep_cost
 from sweep_service.sweep.labels import params_texts, telling_params
-from sweep_service.sweep.own_trainer import OwnTrainer
+from sweep_service.sweep.plan_warnings import plan_warnings
 from sweep_service.sweep.points import BoundPoint
-from sweep_service.sweep.problem_reach import problems_warning
 from sweep_service.sweep.records import Config, Record, Role, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
-from trainers.config import TrainingConfig, TransformersEngine
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
@@ -281,11 +279,7 @@ def make_plan(
     trainings = {point.id: point.training for _, point in first}
     cost = sweep_cost(spec, measured, [*trainings.values()], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
-    warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
-    if cost is not None and shapes(spec) > 1:
-        warnings.append(_SCALED)
-    if measured and (too_few := problems_warning(spec, measured.figures.validation_problems)):
-        warnings.append(too_few)
+    warnings = plan_warnings(spec, measured, guessed=seconds_per_step is None and cost is None)
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,
@@ -336,76 +330,4 @@ def _estimate(
 _SHOWN = 20
 """Number of configs that a plan shows."""
 _GUESSED_SECONDS_PER_STEP = 0.04
-_RUNS_FOR_A_TENTH: Final = 29
-"""Number of runs without a collapse that exclude a rate of 10 % or more with 95 % confidence: 0.9 ** 29 < 0.05."""
 _START_S = 6.0
-_SCALED = (
-    "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the others "
-    "is scaled by their tokens"
-)
-
-
-def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    if spec.trainer is not None:
-        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_seed_warnings(spec)]
-    warnings = [*_training_warnings(spec, guessed=guessed), *_seed_warnings(spec)]
-    if not spec.baselines.ppo_clip:
-        warnings.append("no PPO-clip baseline: the report has nothing to compare with")
-    return warnings + beta_design_warnings(spec)
-
-
-def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:
-    warnings: list[str] = []
-    if guessed:
-        warnings.append(
-            "no trial of this command has run yet, and no probe can measure it: its hours are a mere guess; "
-            "run one trial first"
-        )
-    if trainer.baseline is None:
-        warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
-    return warnings
-
-
-def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    warnings, base = list[str](), spec.base
-    if guessed and base.model.name != "tiny_qwen2":
-        warnings.append(
-            "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
-            "sweeps probe -f SPEC"
-        )
-    warmup, steps = base.optimizer.warmup_steps, base.steps
-    if warmup >= steps and not {"optimizer.warmup_steps", "steps"} & set(spec.space.names):
-        warnings.append(
-            f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
-            "and the policy hardly changes; lower it"
-        )
-    evaluations, last = -(-steps // base.evaluation.every_steps), spec.objective.last
-    if evaluations < last:
-        warnings.append(
-            f"objective.last {last}: a trial has {evaluations} evaluation{'s' * (evaluations != 1)} and one of before "
-            "training, which is then averaged, too; evaluate more often, or lower objective.last"
-        )
-    sampling, evaluated = base.rollout.sampling_batch, base.evaluation.sampling_batch
-    if sampling is not None and sampling < evaluated and isinstance(base.rollout.engine, TransformersEngine):
-        warnings.append(
-            f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
-            "more memory than sampling does; if memory is scarce, set it as low"
-        )
-    return warnings
-
-
-def _seed_warnings(spec: SweepSpec) -> list[str]:
-    warnings: list[str] = []
-    if len(spec.seeds.tune) < 2:
-        warnings.append("one tune seed: the winner of a single seed is mostly luck")
-    if spec.seeds.confirm is None:
-        warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
-    elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
-        warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
-    elif len(spec.seeds.confirm.seeds) < _RUNS_FOR_A_TENTH:
-        seeds = len(spec.seeds.confirm.seeds)
-        warnings.append(
-            f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
-            f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
-        )
-    return warnings
