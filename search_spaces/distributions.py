@@ -56,7 +56,7 @@ class Base(BaseModel):
 
     def contains(self, value: object) -> bool:
         """Say whether it is one of the values; 1 and 1.0 are the same, 1 and True are not."""
-        return any(_same(edge, value) for edge in self.edges)
+        return any(edge == value and isinstance(edge, bool) == isinstance(value, bool) for edge in self.edges)
 
     def whole(self, value: Scalar) -> Any:
         """Return what a value of the distribution stands for: itself, but for names of whole values."""
@@ -163,10 +163,10 @@ class Categorical(Base):
         """Take `values` alone for all choices, and give whole values among the choices their names."""
         if not isinstance(data, Mapping):
             return data
-        given = dict(cast("Mapping[str, Any]", data))
-        values, choices = given.get("values", {}), given.get("choices")
+        document = dict(cast("Mapping[str, Any]", data))
+        values, choices = document.get("values", {}), document.get("choices")
         if not isinstance(values, Mapping) or not isinstance(choices, list | tuple | None):
-            return given
+            return document
         named = dict(cast("Mapping[str, Any]", values))
         listed = list(named) if choices is None else list[Any]()
         for choice in cast("Sequence[Any]", choices or ()):
@@ -174,7 +174,7 @@ class Categorical(Base):
                 name = whole_name(choice)
                 named[name], choice = choice, name
             listed.append(choice)
-        return given | {"choices": listed} | ({"values": named} if named else {})
+        return document | {"choices": listed} | ({"values": named} if named else {})
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -300,7 +300,3 @@ def _exact(value: float) -> Fraction:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Say whether a value is a finite number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _same(left: object, right: object) -> bool:
-    return left == right and isinstance(left, bool) == isinstance(right, bool)

@@ -38,7 +38,7 @@ PRESETS: Final[dict[str, SearchSpace]] = {
             "critic.value_coeff": Categorical(choices=(0.1, 0.5)),
         }
     ),
-    # The ranges to start from where nothing is known, for the strategies random and tpe.
+    # The ranges to start from where nothing is known, for strategies that draw points.
     "seed_ranges": SearchSpace(
         {
             "loss.beta1": Float(low=0.0, high=1.0),

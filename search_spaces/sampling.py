@@ -14,7 +14,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState
 
 from search_spaces.distributions import Categorical, Fixed, Float, Int, Scalar
-from search_spaces.space import Point, SearchSpace, Strategy
+from search_spaces.space import Point, SearchSpace
+from search_spaces.strategies import STRATEGIES, Strategy
 
 _STATES = {"complete": TrialState.COMPLETE, "running": TrialState.RUNNING, "failed": TrialState.FAIL}
 _MAX_DRAWS = 100
@@ -40,8 +41,7 @@ class Observation:
 def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence[Observation]) -> Point | None:
     """Return the next point, never one of the history, or None when the space is exhausted.
 
-    The same arguments give the same point. `grid` goes through the points in order, `random` through the stream that
-    its seed defines; `tpe` tells Optuna's TPE (multivariate, with constant liar) the history and asks it.
+    The same arguments give the same point.
 
     Raises: ValueError, for a grid over a continuum, or an observation that is not a point of the space or that is
         complete without a finite value.
@@ -50,7 +50,7 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
     for observation in history:
         _check(space, observation)
     seen = {_key(space, observation.params) for observation in history}
-    if strategy == "grid":
+    if STRATEGIES[strategy].is_grid:
         space.grid_size()
     if space.size is not None and len(seen) >= space.size:
         return None
@@ -66,7 +66,7 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
 
 
 def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
-    """Return the first unseen point, by way of Optuna, which checks it against the distributions."""
+    """Return the first unseen point in order, by way of Optuna, which checks it against the distributions."""
     point = next(point for point in space.grid() if _key(space, point) not in seen)
     study = new_study(optuna.samplers.RandomSampler())
     study.enqueue_trial({name: point[name] for name in optuna_distributions(space)})
@@ -80,7 +80,10 @@ def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point |
 
 
 def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point | None:
-    """Ask TPE with a random state for each proposal; otherwise all proposals before the first result would be equal."""
+    """Tell Optuna's TPE (multivariate, with constant liar) the history and ask it.
+
+    It has a random state for each proposal; otherwise all proposals before the first result would be equal.
+    """
     seed = int.from_bytes(hashlib.sha256(f"{seed}/{len(history)}".encode()).digest()[:4])
     study = new_study(optuna.samplers.TPESampler(seed=seed))
     distributions = optuna_distributions(space)

@@ -4,15 +4,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, ConfigDict, JsonValue, RootModel, field_validator
 
 from search_spaces.distributions import Base, Distribution, Scalar
 
 Point = dict[str, Scalar]
-Strategy = Literal["grid", "random", "tpe"]
-"""Ways to go through a space: `propose` in `search_spaces.sampling` has a case for each."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _TYPES = ("float", "int", "categorical", "fixed")

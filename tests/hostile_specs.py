@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from search_spaces.strategies import DRAWING
+
 EXAMPLES = [
     yaml.safe_load(path.read_text()) for path in sorted((Path(__file__).parents[1] / "examples").glob("*.yaml"))
 ]
@@ -163,7 +165,7 @@ def many_ranges(random: Random, document: dict[str, Any]) -> None:
 def _strategy(random: Random, document: dict[str, Any]) -> None:
     if random.random() < 0.7:
         count = random.choice((1, 100, 10_000, 10**9))
-        document["search"] = {"strategy": random.choice(("random", "tpe")), "num_configs": count}
+        document["search"] = {"strategy": random.choice(DRAWING), "num_configs": count}
     else:
         document.pop("search", None)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from search_spaces.strategies import DRAWING
 from tests.losses.all_cases import CASES
 
 MODELS = ("base", "chat")
@@ -138,7 +139,7 @@ def _search(random: Random, loss: str) -> dict[str, Any]:
     if random.random() < 0.5:
         return {"space": space, "search": {"strategy": "grid"}}
     space["optimizer.learning_rate"] = {"type": "float", "low": 1e-7, "high": 1e-4, "log": True}
-    search = {"strategy": random.choice(("random", "tpe")), "num_configs": random.choice((5, 100)), "seed": 7}
+    search = {"strategy": random.choice(DRAWING), "num_configs": random.choice((5, 100)), "seed": 7}
     return {"space": space, "search": search}
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from search_spaces.distributions import Scalar
+from search_spaces.strategies import drawing_strategies
 from sweep_service.cli.arguments import Json, SweepToChange, connect, find_sweep_to_change
 from sweep_service.cli.output import plural, print_json, say
 from sweep_service.client import Client
@@ -43,7 +44,7 @@ def extend(
     tune_seeds: Annotated[int, typer.Option(min=0, max=1000, help="So many more tune seeds.")] = 0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Confirm so many configs, all together.")] = None,
     configs: Annotated[
-        int | None, typer.Option(min=1, help="Try so many configs, all together; for random and tpe.")
+        int | None, typer.Option(min=1, help=f"Try so many configs, all together; for {drawing_strategies('and')}.")
     ] = None,
     values: Annotated[
         list[str] | None,
@@ -211,7 +212,7 @@ def _distinct(values: Sequence[Scalar]) -> list[Scalar]:
 
 def _values_of(spec: SweepSpec) -> Mapping[str, list[Scalar]]:
     """Return the values of a grid's parameters; none of a search that draws, whose space stays as it is."""
-    if spec.search.strategy != "grid":
+    if not spec.search.is_grid:
         return {}
     return {name: [values.at(index) for index in range(values.size or 0)] for name, values in spec.space.root.items()}
 

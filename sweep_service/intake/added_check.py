@@ -37,19 +37,18 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
     try:
         request = BenchmarksRequest.model_validate(raw)
     except ValidationError as error:
-        found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
     if measured.sweep.spec.trainer is not None:
         raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
-    trials, errors = _models_to_measure(request.of, measured.configs, measured.trials, measured.best)
+    trials, errors = _models_to_measure(request.of, measured)
     if not errors and not trials:
         errors = [
             SpecError("/of", f"no trial of {', '.join(request.of)} has SUCCEEDED, so there is no model to measure")
         ]
-    errors += [
-        SpecError(error.pointer.removeprefix("/benchmarks"), error.detail)
-        for error in _in_spec(request, measured, cache)
-    ]
+    in_spec = Benchmarks(**request.model_dump(exclude={"of"}), of="all")  # as if the spec had named them
+    in_spec_errors = named_benchmark_errors(measured.sweep.spec.model_copy(update={"benchmarks": in_spec}), cache)
+    errors += [SpecError(error.pointer.removeprefix("/benchmarks"), error.detail) for error in in_spec_errors]
     errors += _measured_otherwise(request, measured.sweep)
     if not errors:
         chosen = {trial.config_id for trial in trials}
@@ -58,12 +57,6 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         raise InvalidSpec(list(dict.fromkeys(errors)), REFUSED)
     asked = request.model_dump(exclude={"of"})
     return AddedBenchmarks(**asked, trials=tuple(trial.id for trial in trials))
-
-
-def _in_spec(request: BenchmarksRequest, measured: MeasuredSweep, cache: Path) -> list[SpecError]:
-    """Return what would be wrong if the sweep's spec had named these benchmarks."""
-    benchmarks = Benchmarks(**request.model_dump(exclude={"of"}), of="all")
-    return named_benchmark_errors(measured.sweep.spec.model_copy(update={"benchmarks": benchmarks}), cache)
 
 
 def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[SpecError]:
@@ -76,12 +69,9 @@ def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[Sp
     present = benchmarks_of(sweep, None, 0)
     for name in request.names:
         if name in present and present[name].sampling != request.sampling:
-            how = ", ".join(f"{key} {_own(value)}" for key, value in present[name].sampling.items())
+            settings = present[name].sampling.items()
+            how = ", ".join(f"{key} {'of the benchmark' if value is None else f'{value:g}'}" for key, value in settings)
             yield SpecError("/names", f"this sweep measures {name} with {how}; ask with the same, or with none")
-
-
-def _own(value: float | None) -> str:
-    return "of the benchmark" if value is None else f"{value:g}"
 
 
 def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path) -> Iterator[SpecError]:
@@ -104,34 +94,25 @@ def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path)
             )
 
 
-def _models_to_measure(
-    of: Sequence[str], configs: Sequence[Config], trials: Sequence[Trial], best: str | None
-) -> tuple[list[Trial], list[SpecError]]:
+def _models_to_measure(of: Sequence[str], measured: MeasuredSweep) -> tuple[list[Trial], list[SpecError]]:
     """Return the trials whose last models are meant, and what names none.
 
     Args:
         of: words and ids of configs. A config stands for its confirm trials; one that has none, for its tune trials.
-        configs, trials: all of the sweep.
-        best: id of the best config; None if there is none.
     """
     meant, errors = dict[str, None](), list[SpecError]()
     for word in of:
-        found = _named(word, configs, best)
-        if word == BEST and best is None:
+        ids = [config.id for config in measured.configs if word in (EVERY, config.id, *config.roles)]
+        if word == BEST and measured.best is not None:
+            ids = [measured.best]
+        elif word == BEST:
             errors.append(SpecError("/of", "no config of this sweep has a result, so none is best; name other configs"))
-        elif not found:
-            words = [BEST, *dict.fromkeys(role.value for config in configs for role in config.roles), EVERY]
-            errors.append(
-                SpecError("/of", f"{word} is no config of this sweep; name {', '.join(words)}, or a config's id")
-            )
-        meant |= dict.fromkeys(found)
-    return [trial for config_id in meant for trial in _last_models(config_id, trials)], errors
-
-
-def _named(word: str, configs: Sequence[Config], best: str | None) -> list[str]:
-    if word == BEST:
-        return [] if best is None else [best]
-    return [config.id for config in configs if word in (EVERY, config.id, *config.roles)]
+        elif not ids:
+            roles = dict.fromkeys(role.value for config in measured.configs for role in config.roles)
+            words = ", ".join([BEST, *roles, EVERY])
+            errors.append(SpecError("/of", f"{word} is no config of this sweep; name {words}, or a config's id"))
+        meant |= dict.fromkeys(ids)
+    return [trial for config_id in meant for trial in _last_models(config_id, measured.trials)], errors
 
 
 def _last_models(config_id: str, trials: Sequence[Trial]) -> Iterator[Trial]:

@@ -13,7 +13,7 @@ def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     """Return why a spec's benchmarks could not be measured, or would measure nothing.
 
     Args:
-        sound: whether the base configuration is right, so that it can be asked.
+        sound: true if the base configuration is right, so that it can be asked.
     """
     if (benchmarks := spec.benchmarks) is None:
         return []

@@ -13,11 +13,34 @@ from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
-from trainers.config import HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import DataConfig, HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
 _ENOUGH = 50
 """Reasons after which the other points of the space are not looked at."""
+
+
+Reason = tuple[str, str]
+"""The dotted name of a setting, and why it does not fit."""
+
+
+class Catalog:
+    """The catalog as it is now; each kind is read once."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._kinds: dict[type[Entry], Mapping[str, Any]] = {}
+
+    def find(self, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
+        """Return the entry of this name, or the sentence that there is none."""
+        if entry_type not in self._kinds:
+            self._kinds[entry_type] = {entry.name: entry for entry in all_entries(self._cache, entry_type)}
+        entries = self._kinds[entry_type]
+        if entry := entries.get(name):
+            return entry
+        kind = KINDS[entry_type]
+        others = _instead(name, tuple(entries)) if entries else f"; there are no {kind} yet"
+        return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){others}"
 
 
 def check_catalog(spec: SweepSpec, cache: Path) -> None:
@@ -26,11 +49,11 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     Raises: InvalidSpec, with every reason.
     """
     errors: dict[SpecError, None] = {}
-    catalog = _Catalog(cache)
-    for config in _configs(spec.model_copy(update={"benchmarks": None})):
+    catalog = Catalog(cache)
+    for config in _configs(spec.model_copy(update={"benchmarks": None}) if spec.benchmarks else spec):
         errors |= {
             SpecError(f"/space/{place}" if place in spec.space.names else _pointer(spec.training, place), why): None
-            for place, why in _CatalogCheck(config, catalog).reasons()
+            for place, why in _reasons(config, catalog)
         }
         if len(errors) > _ENOUGH:
             break
@@ -41,36 +64,31 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
 
 def named_benchmark_errors(spec: SweepSpec, cache: Path) -> list[SpecError]:
     """Return why the benchmarks that a spec names cannot be measured, or would measure nothing."""
-    return [*benchmark_errors(spec, sound=True), *_benchmark_errors(spec, _Catalog(cache))]
+    return [*benchmark_errors(spec, sound=True), *_benchmark_errors(spec, Catalog(cache))]
 
 
-def missing_benchmarks(benchmarks: Benchmarks | None, cache: Path) -> list[SpecError]:
-    """Return which of a spec's benchmarks the catalog does not have."""
-    return list(_missing_benchmarks(benchmarks, _Catalog(cache)))
-
-
-def _missing_benchmarks(benchmarks: Benchmarks | None, catalog: "_Catalog") -> Iterator[SpecError]:
+def missing_benchmarks(benchmarks: Benchmarks | None, catalog: Catalog) -> Iterator[SpecError]:
+    """Yield which of a spec's benchmarks the catalog does not have."""
     for name in benchmarks.names if benchmarks else ():
         if isinstance(missing := catalog.find(BenchmarkEntry, name), str):
             yield SpecError("/benchmarks/names", missing)
 
 
-def _benchmark_errors(spec: SweepSpec, catalog: "_Catalog") -> Iterator[SpecError]:
+def _benchmark_errors(spec: SweepSpec, catalog: Catalog) -> Iterator[SpecError]:
     """Yield which of the spec's benchmarks are missing, and where they do not fit a model."""
-    yield from _missing_benchmarks(spec.benchmarks, catalog)
+    yield from missing_benchmarks(spec.benchmarks, catalog)
     for name in {config.model.model for config in _configs(spec) if isinstance(config.model, PretrainedModel)}:
         if isinstance(model := catalog.find(ModelEntry, name), ModelEntry):
             yield from context_errors(spec, model)
 
 
-def catalog_errors(config: TrainingConfig, training: object, cache: Path) -> list[SpecError]:
+def catalog_errors(config: TrainingConfig, training: object, catalog: Catalog) -> list[SpecError]:
     """Return what the catalog lacks for one configuration, or has otherwise than it needs.
 
     Args:
         training: what the spec has under `training`, for the places of the errors.
     """
-    reasons = _CatalogCheck(config, _Catalog(cache)).reasons()
-    return [SpecError(_pointer(training, place), why) for place, why in reasons]
+    return [SpecError(_pointer(training, place), why) for place, why in _reasons(config, catalog)]
 
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
@@ -92,100 +110,75 @@ def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:
     """Return the configurations at the space's corner points that differ in settings checked here."""
     names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
-    points = [{name: point[name] for name in names} for point in spec.space.corners()]
-    different = list({str(point): point for point in points}.values()) if names else [{}]
-    return [spec.bind(point) for point in different]
+    corners = spec.space.corners() if names else [{}]
+    return [spec.bind(point) for point in {str([point[name] for name in names]): point for point in corners}.values()]
 
 
-class _Catalog:
-    """The catalog as it is now; each kind is read once."""
-
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
-        self._kinds: dict[type[Entry], Mapping[str, Any]] = {}
-
-    def find(self, entry_type: type[AnyEntry], name: str) -> AnyEntry | str:
-        """Return the entry of this name, or the sentence that there is none."""
-        if entry_type not in self._kinds:
-            self._kinds[entry_type] = {entry.name: entry for entry in all_entries(self._cache, entry_type)}
-        entries = self._kinds[entry_type]
-        if entry := entries.get(name):
-            return entry
-        kind = KINDS[entry_type]
-        others = _instead(name, tuple(entries)) if entries else f"; there are no {kind} yet"
-        return f"{name} is not in the catalog of {kind} (`sweeps {kind} add` adds it){others}"
+def _reasons(config: TrainingConfig, catalog: Catalog) -> Iterator[Reason]:
+    """Yield what the catalog lacks for a training configuration, or has otherwise than it needs."""
+    if isinstance(config.model, PretrainedModel):
+        yield from _model_reasons(config, config.model, catalog)
+    if isinstance(config.task, WordProblemsTask):
+        yield from _data_reasons(config.task, catalog)
 
 
-class _CatalogCheck:
-    """Compares one training configuration with the catalog; its methods yield dotted names with reasons."""
-
-    def __init__(self, config: TrainingConfig, catalog: _Catalog) -> None:
-        self._config, self._catalog = config, catalog
-
-    def reasons(self) -> Iterator[tuple[str, str]]:
-        if isinstance(self._config.model, PretrainedModel):
-            yield from self._model(self._config.model)
-        if isinstance(self._config.task, WordProblemsTask):
-            yield from self._data(self._config.task)
-
-    def _model(self, model: PretrainedModel) -> Iterator[tuple[str, str]]:
-        entry = self._catalog.find(ModelEntry, model.model)
-        if isinstance(entry, str):
-            yield "model.model", entry
-            return
-        if model.lora and model.lora.rank > entry.hidden_size:
-            yield "model.lora.rank", f"{model.lora.rank} is more than {entry.name}'s width of {entry.hidden_size}"
-        if not isinstance(task := self._config.task, WordProblemsTask):
-            return
-        if task.data.template == "chat" and not entry.chat_template:
+def _model_reasons(config: TrainingConfig, model: PretrainedModel, catalog: Catalog) -> Iterator[Reason]:
+    entry = catalog.find(ModelEntry, model.model)
+    if isinstance(entry, str):
+        yield "model.model", entry
+        return
+    if model.lora and model.lora.rank > entry.hidden_size:
+        yield "model.lora.rank", f"{model.lora.rank} is more than {entry.name}'s width of {entry.hidden_size}"
+    if not isinstance(task := config.task, WordProblemsTask):
+        return
+    if task.data.template == "chat" and not entry.chat_template:
+        yield "task.data.template", f"{entry.name} has no chat template; use raw, or a model that was trained for chats"
+    prompt, context = task.max_prompt_tokens, entry.context_length
+    for name, part in (("rollout", config.rollout), ("evaluation", config.evaluation)):
+        completion = part.max_completion_tokens
+        if completion is not None and context is not None and prompt + completion > context:
             yield (
-                "task.data.template",
-                f"{entry.name} has no chat template; use raw, or a model that was trained for chats",
+                f"{name}.max_completion_tokens",
+                f"{completion}, with task.max_prompt_tokens {prompt}, exceeds the context of {context} tokens that "
+                f"{entry.name} has; lower either, together to at most {context}",
             )
-        yield from self._context(entry, task.max_prompt_tokens)
 
-    def _context(self, entry: ModelEntry, prompt: int) -> Iterator[tuple[str, str]]:
-        parts = {"rollout": self._config.rollout, "evaluation": self._config.evaluation}
-        for name, part in parts.items():
-            completion, context = part.max_completion_tokens, entry.context_length
-            if completion is not None and context is not None and prompt + completion > context:
-                yield (
-                    f"{name}.max_completion_tokens",
-                    f"{completion}, with task.max_prompt_tokens {prompt}, exceeds the context of {context} tokens that "
-                    f"{entry.name} has; lower either, together to at most {context}",
-                )
 
-    def _data(self, task: WordProblemsTask) -> Iterator[tuple[str, str]]:
-        data = task.data
-        columns = {"prompt": data.prompt, "answer": data.answer}
-        yield from self._dataset("task.data", data.ref, data.split, columns, data.filter)
-        named = [("task.apart_from", name) for name in task.apart_from]
-        if task.validation and task.validation.benchmark:
-            named.append(("task.validation.benchmark", task.validation.benchmark))
-        elif task.validation:
-            yield from self._validation(task.validation, data.ref, columns)
-        for place, name in named:
-            entry = self._catalog.find(BenchmarkEntry, name)
-            if isinstance(entry, str):
-                yield place, entry
-
-    def _validation(self, held_out: HeldOutData, ref: str, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        own = columns if held_out.ref not in (None, ref) else {}  # the training data's columns are checked already
-        yield from self._dataset("task.validation", held_out.ref or ref, held_out.split, own, held_out.filter)
-
-    def _dataset(
-        self, place: str, ref: str, split: str, columns: Mapping[str, str], filtered: Iterable[str]
-    ) -> Iterator[tuple[str, str]]:
-        entry = self._catalog.find(DatasetEntry, ref)
+def _data_reasons(task: WordProblemsTask, catalog: Catalog) -> Iterator[Reason]:
+    data, validation = task.data, task.validation
+    columns = {"prompt": data.prompt, "answer": data.answer}
+    yield from _dataset_reasons(catalog, "task.data", data.ref, data.split, [*columns.items(), *_filtered(data)])
+    benchmarks = [("task.apart_from", name) for name in task.apart_from]
+    if validation and validation.benchmark:
+        benchmarks.append(("task.validation.benchmark", validation.benchmark))
+    elif validation:
+        ref = validation.ref or data.ref
+        own = columns if ref != data.ref else {}  # the training data's columns are checked already
+        used = [*own.items(), *_filtered(validation)]
+        yield from _dataset_reasons(catalog, "task.validation", ref, validation.split, used)
+    for place, name in benchmarks:
+        entry = catalog.find(BenchmarkEntry, name)
         if isinstance(entry, str):
-            yield f"{place}.ref", entry
-            return
-        if split not in entry.splits:
-            yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, tuple(entry.splits))}"
-        named = [*columns.items(), *(("filter", column) for column in filtered)]
-        for setting, column in named:
-            if not {column, column.partition(".")[0]} & set(entry.columns):
-                yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
+            yield place, entry
+
+
+def _filtered(data: DataConfig | HeldOutData) -> list[tuple[str, str]]:
+    return [("filter", column) for column in data.filter]
+
+
+def _dataset_reasons(
+    catalog: Catalog, place: str, ref: str, split: str, used: Iterable[tuple[str, str]]
+) -> Iterator[Reason]:
+    """Yield what a dataset lacks. `used` has the settings that name columns, with the columns."""
+    entry = catalog.find(DatasetEntry, ref)
+    if isinstance(entry, str):
+        yield f"{place}.ref", entry
+        return
+    if split not in entry.splits:
+        yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, tuple(entry.splits))}"
+    for setting, column in used:
+        if not {column, column.partition(".")[0]} & set(entry.columns):
+            yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
 
 
 @lru_cache(maxsize=1000)

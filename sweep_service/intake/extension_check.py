@@ -24,8 +24,8 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
     try:
         extension = Extension.model_validate(raw)
     except ValidationError as error:
-        found = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(Extension))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in found], REFUSED) from error
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(Extension))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
     if errors := shrunk(spec, extension):
         raise InvalidSpec(errors, REFUSED)
     try:

@@ -28,7 +28,6 @@ def own_trainer_errors(spec: SweepSpec) -> list[SpecError]:
         *_refused_parts(spec),
         *_settings_errors(spec, baseline),
         *_unknown_names(spec, baseline),
-        *_same_values(spec),
         *_point_errors(spec, baseline),
     ]
 
@@ -97,33 +96,22 @@ def _unwritable(value: object, place: tuple[str | int, ...], *, dotted: bool = F
         yield SpecError(pointer(place), f"{value!r:.100} cannot be written as JSON; give a text or a number")
 
 
-def _same_values(spec: SweepSpec) -> Iterator[SpecError]:
-    """Yield names of whole values that are one value: a point would have two names."""
-    for name, values in spec.space.root.items():
-        choices = choices_beside_whole_values(values)
-        yield from one_value_errors(name, [(choice, values.whole(choice)) for choice in choices])
-
-
 def _unknown_names(spec: SweepSpec, baseline: Mapping[str, Any]) -> Iterator[SpecError]:
     """Yield names of the baseline that neither training nor space has, as a mistyped one; the program has no others."""
-    known, whole = [*_dotted_names(spec.training), *spec.space.names], _names_of_whole_values(spec)
+    known = [*_dotted_names(spec.training), *spec.space.names]
+    groups = [
+        name
+        for name, values in spec.space.root.items()
+        if any(isinstance(values.whole(choice), Mapping) for choice in choices_beside_whole_values(values))
+    ]
     for name in baseline:
-        inside = any(name.startswith(f"{one}.") for one in whole)
+        inside = any(name.startswith(f"{group}.") for group in groups)
         above = any(one.startswith(f"{name}.") for one in spec.space.names)
         if (all(name.split(".")) and (inside or above or name in known)) or name.partition(".")[0] in RESERVED:
             continue
         close = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {close[0]}?" if close else "give what the sweep's other configs have under training"
         yield SpecError(pointer(("trainer", "baseline", name)), f"neither training nor space has this name; {meant}")
-
-
-def _names_of_whole_values(spec: SweepSpec) -> list[str]:
-    """Return the names of the space that take groups of settings as values."""
-    return [
-        name
-        for name, values in spec.space.root.items()
-        if any(isinstance(values.whole(choice), Mapping) for choice in choices_beside_whole_values(values))
-    ]
 
 
 def _dotted_names(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -135,9 +123,12 @@ def _dotted_names(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str
 
 
 def _point_errors(spec: SweepSpec, baseline: Mapping[str, Any]) -> Iterator[SpecError]:
-    """Yield names that lead through a value, as `a.b` does where `a` is a number."""
+    """Yield names of one whole value, as a point would have two, and names through a value: `a.b` of a number `a`."""
+    for name, values in spec.space.root.items():
+        choices = choices_beside_whole_values(values)
+        yield from one_value_errors(name, [(choice, values.whole(choice)) for choice in choices])
     for place, point in (("/space", next(spec.space.corners())), ("/trainer/baseline", baseline)):
         try:
-            spec.trained(point)
+            spec.bound.bind(point)
         except ValueError as error:
             yield SpecError(place, str(error))

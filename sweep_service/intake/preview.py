@@ -95,12 +95,7 @@ def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> i
     """Run the trainer, its answer and its log into files of the folder; None if it took longer than the limit."""
     file = folder / "config.yaml"
     file.write_text(config.model_dump_json(), encoding="utf-8")
-    limited = [
-        "sh",
-        "-c",
-        f'ulimit -d {LIMIT_BYTES >> 10}; exec "$@"',
-        "sh",
-    ]  # below the keeper, so that it has no limit
+    limited = ["sh", "-c", f'ulimit -d {LIMIT_BYTES >> 10}; exec "$@"', "sh"]  # below the keeper, which has no limit
     command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json", "--cache", str(cache)]
     environment = without_secrets(os.environ) | {"OMP_NUM_THREADS": "1"}
     process = start_kept([*limited, *command], environment, folder / "log", answer=folder / "output")

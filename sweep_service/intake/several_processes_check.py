@@ -6,22 +6,23 @@ from trainers.config import TrainingConfig, VLLMEngine
 from trainers.config.several_processes import sharing_refusals
 
 
-def sharing_errors(spec: SweepSpec) -> list[SpecError]:
+def process_errors(spec: SweepSpec) -> list[SpecError]:
     """Return why the processes of a trial cannot run the base configuration."""
-    if errors := share_errors(spec) or _resource_errors(spec, spec.base):
+    base = spec.base
+    if errors := fraction_errors(spec) or _resource_errors(spec, base):
         return errors
-    refusals = sharing_refusals(spec.base, spec.resources.processes_for(spec.base))
+    refusals = sharing_refusals(base, spec.resources.processes_for(base))
     return [SpecError(pointer(("training", *setting.split("."))), reason) for setting, reason in refusals]
 
 
-def unshareable(spec: SweepSpec, training: TrainingConfig) -> list[str]:
+def process_refusals(spec: SweepSpec, training: TrainingConfig) -> list[str]:
     """Return why the processes of a trial cannot run this training."""
     reasons = [error.detail for error in _resource_errors(spec, training)]
     return reasons + [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
 
 
-def share_errors(spec: SweepSpec) -> list[SpecError]:
-    """Refuse shares of a CPU or GPU that Ray cannot give."""
+def fraction_errors(spec: SweepSpec) -> list[SpecError]:
+    """Refuse fractions of a CPU or GPU that Ray cannot give."""
     shares = {"cpus": spec.resources.cpus, "gpus": spec.resources.gpus}
     return [
         SpecError(

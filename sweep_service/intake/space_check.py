@@ -11,11 +11,13 @@ from pydantic import ValidationError
 
 from search_spaces.distributions import Categorical, Distribution, Scalar
 from search_spaces.space import Point, SearchSpace
+from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import SpecError, pointer
-from sweep_service.intake.several_processes_check import unshareable
+from sweep_service.intake.several_processes_check import process_refusals
 from sweep_service.sweep.baselines import bound_token_ratios
-from sweep_service.sweep.spec import SweepSpec, setting
-from trainers.config import TrainingConfig, with_params
+from sweep_service.sweep.points import BoundSpace, setting
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of, shortened
 from trainers.config.package_settings import params_of, with_package_loss
 from trainers.losses import LOSSES
@@ -28,26 +30,29 @@ _TOLD: Final = 5
 """Values, reasons and points that are named; the others are counted."""
 
 
-def space_errors(space: SearchSpace, training: Mapping[str, Any], base: Sequence[Complaint]) -> list[SpecError]:
+def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError]:
     """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
 
     Args:
-        training: the base configuration.
-        base: what is wrong with it alone, which is not told again.
+        base: what is wrong with the base settings alone, which is not told again.
     """
+    space = bound.space
     if "seed" in space.names:
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
-    if mixed := _mixed_losses(space, training):
+    if mixed := _mixed_losses(space, bound.training):
         return mixed
     told = {complaint.sentence for complaint in base}
 
     def refused(params: Point) -> list[Complaint]:
-        found = _bound(training, space, params)
-        return [] if isinstance(found, TrainingConfig) else [item for item in found if item.sentence not in told]
+        tried = _tried(bound, params)
+        return [] if isinstance(tried, TrainingConfig) else [item for item in tried if item.sentence not in told]
 
-    if too_long := _too_long_lists(space):
-        return [*too_long, *_unknown_names(space, refused(next(space.corners())))]
-    if same := _same_values(space, training):
+    listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
+    if listed > MAX_LISTED:
+        remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
+        too_long = SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")
+        return [too_long, *_unknown_names(space, refused(next(space.corners())))]
+    if same := _same_values(bound):
         return same
     points = list(space.corners())
     failing = [(point, reasons) for point in points if (reasons := refused(point))]
@@ -56,7 +61,7 @@ def space_errors(space: SearchSpace, training: Mapping[str, Any], base: Sequence
     always = [item for item, number in failing_with_value.items() if number == with_value[item]]
     alone = {item: reasons for item in always if (reasons := refused(dict([item])))}
     errors = [error for name in space.names for error in _value_errors(name, space.root[name].edges, alone)]
-    together = [point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
+    together = [_point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
     rest = len(together) - _TOLD
     more = [SpecError("/space", f"and {rest} more of the points at its edges cannot run")] if rest > 0 else []
     return [*errors, *together[:_TOLD], *more]
@@ -69,10 +74,10 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
     """
     space = spec.space
     for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
-        found = _bound(spec.training, space, point)
-        reasons = unshareable(spec, found) if isinstance(found, TrainingConfig) else found
+        tried = _tried(spec.bound, point)
+        reasons = process_refusals(spec, tried) if isinstance(tried, TrainingConfig) else tried
         if reasons:
-            return [point_error(point, reasons)]
+            return [_point_error(point, reasons)]
     return []
 
 
@@ -80,28 +85,28 @@ def grid_errors(space: SearchSpace) -> list[SpecError]:
     """Return why a space has no grid, or none that anybody means."""
     continua = [name for name in space.names if space.root[name].size is None]
     if continua:
-        remedy = "a grid needs a step or a list of values here; or set search.strategy to random or tpe"
+        remedy = f"a grid needs a step or a list of values here; or set search.strategy to {drawing_strategies('or')}"
         return [SpecError(pointer(("space", name)), remedy) for name in continua]
     if (size := space.grid_size()) > MAX_POINTS:
         number = size if size < 10**12 else "more than a trillion"
-        remedy = f"the grid has {number} points, more than {MAX_POINTS}; vary fewer values, or use random or tpe"
-        return [SpecError("/space", remedy)]
+        remedy = f"vary fewer values, or use {drawing_strategies('or')}"
+        return [SpecError("/space", f"the grid has {number} points, more than {MAX_POINTS}; {remedy}")]
     return []
 
 
-def point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
+def _point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
     """Return the error of one point."""
     sentences = [reason if isinstance(reason, str) else reason.sentence for reason in islice(reasons, _TOLD)]
     return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")
 
 
-def _same_values(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecError]:
+def _same_values(bound: BoundSpace) -> list[SpecError]:
     """Refuse names of whole values that training reads as one value: a point would have two names."""
-    first, errors = next(space.corners()), list[SpecError]()
-    for name, distribution in space.root.items():
+    first, errors = next(bound.space.corners()), list[SpecError]()
+    for name, distribution in bound.space.root.items():
         read = list[tuple[Scalar, Any]]()
         for choice in choices_beside_whole_values(distribution):
-            config = _bound(training, space, {**first, name: choice})
+            config = _tried(bound, {**first, name: choice})
             if isinstance(config, TrainingConfig):
                 read.append((choice, setting(config, name)))
         errors += one_value_errors(name, read)
@@ -123,14 +128,6 @@ def one_value_errors(name: str, read: Iterable[tuple[Scalar, Any]]) -> list[Spec
         for choices in choices_by_value.values()
         if len(choices) > 1
     ]
-
-
-def _too_long_lists(space: SearchSpace) -> list[SpecError]:
-    listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
-    if listed <= MAX_LISTED:
-        return []
-    remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
-    return [SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")]
 
 
 def _unknown_names(space: SearchSpace, reasons: Sequence[Complaint]) -> list[SpecError]:
@@ -179,11 +176,11 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
     if "loss.name" not in space.names:
         return []
     base = training.get("loss")
-    given = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
-    names = [given.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
-    known = [name for name in (*LOSSES, *map(str, names)) if name in names]
-    losses = {name: settings_of(params).owners for name in known if (params := params_of(name)) is not None}
-    shared = [*given, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
+    settings = cast("Mapping[str, Any]", base) if isinstance(base, Mapping) else {}
+    names = [settings.get("name", TrainingConfig().loss.name), *space.root["loss.name"].edges]
+    in_order = [name for name in (*LOSSES, *map(str, names)) if name in names]
+    losses = {name: settings_of(params).owners for name in in_order if (params := params_of(name)) is not None}
+    shared = [*settings, *(name.split(".")[1] for name in space.names if name.startswith("loss."))]
     reasons: list[str] = []
     for name in dict.fromkeys(shared):
         lacking = [loss for loss in losses if name not in losses[loss]]
@@ -195,17 +192,17 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
     return [SpecError("/space/loss.name", f"{reason}; {remedy}") for reason in reasons]
 
 
-def _bound(training: Mapping[str, Any], space: SearchSpace, params: Point) -> TrainingConfig | list[Complaint]:
+def _tried(bound: BoundSpace, params: Point) -> TrainingConfig | list[Complaint]:
     """Return the base configuration with these parameters, or why training refuses or misreads it."""
     try:
-        raw = with_params(training, space.whole(params))
+        config = bound.bind(params)
+    except ValidationError as error:
+        raw = bound.document(params)
+        return complaints(error, raw, with_package_loss(settings_of_training(), raw))
     except ValueError as error:
         return [Complaint((), str(error))]
-    try:
-        config = TrainingConfig.model_validate(raw)
-    except ValidationError as error:
-        return complaints(error, raw, with_package_loss(settings_of_training(), raw))
-    plain = {name: value for name, value in params.items() if space.root[name].whole(value) is value}
+    assert isinstance(config, TrainingConfig), "the values of a program of one's own are its own affair"
+    plain = {name: value for name, value in params.items() if bound.space.root[name].whole(value) is value}
     return _misread(config, plain) or config
 
 
@@ -217,19 +214,12 @@ def settings_of_training() -> Settings:
 
 def _misread(config: TrainingConfig, params: Point) -> list[Complaint]:
     """Return the values that training converts, such as text to a number: the sampler would not find its point."""
-    read = {name: setting(config, name) for name in params}
-    same = {
-        name: (isinstance(value, bool), value) == (isinstance(read[name], bool), read[name])
-        for name, value in params.items()
-    }
-    return [
-        Complaint((), f"{name} {params[name]!r} is read as {read[name]!r}; {_remedy(config, name)}")
-        for name in params
-        if not same[name]
-    ]
-
-
-def _remedy(config: TrainingConfig, name: str) -> str:
-    """Return how to write a value that is read as another one; a group may have become its short form."""
-    group = name.rpartition(".")[0]
-    return f"vary {group} as a whole" if group and isinstance(setting(config, group), str) else "write that"
+    misread: list[Complaint] = []
+    for name, value in params.items():
+        read, group = setting(config, name), name.rpartition(".")[0]
+        if (isinstance(value, bool), value) == (isinstance(read, bool), read):
+            continue
+        has_short_form = group and isinstance(setting(config, group), str)
+        remedy = f"vary {group} as a whole" if has_short_form else "write that"
+        misread.append(Complaint((), f"{name} {value!r} is read as {read!r}; {remedy}"))
+    return misread

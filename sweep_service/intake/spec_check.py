@@ -17,10 +17,11 @@ from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.own_trainer_check import own_trainer_errors
-from sweep_service.intake.several_processes_check import share_errors, sharing_errors
+from sweep_service.intake.several_processes_check import fraction_errors, process_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
 from sweep_service.sweep.budget import StageCounts, budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
+from sweep_service.sweep.points import BoundSpace
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
 from trainers.config import TrainingConfig
 from trainers.config.complaints import Complaint, Settings, complaints, settings_of
@@ -35,7 +36,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     """Return the spec that `raw`, parsed JSON or YAML, describes.
 
     Args:
-        of_before: whether the document is that of a stored sweep, which may confirm more configs than it can have.
+        of_before: true for the document of a stored sweep, which may confirm more configs than it can have.
     Raises: InvalidSpec, with every reason why it cannot run.
     """
     if not isinstance(raw, Mapping):
@@ -46,7 +47,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     if document.get("trainer") is not None:
         return _parse_own(document, of_before=of_before)
     training = document.get("training", {})
-    refused = _refused(training)
+    refused = refused_training(training)
     settings = with_package_loss(settings_of_training(), training)
     base = [] if refused is None else complaints(refused, training, settings)
     errors, spec = list[SpecError](), None
@@ -54,10 +55,9 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
         errors += [_error(complaint) for complaint in complaints(error, document, _settings_of_specs())]
-    space = _space(document.get("space"))
-    wrong = 0 if refused is None else refused.error_count()
-    if space is not None and isinstance(training, Mapping) and wrong <= _TOO_MUCH_WRONG:
-        errors += space_errors(space, cast("Mapping[str, Any]", training), base)
+    bound = spec.bound if spec is not None else _bound_space(document.get("space"), training)
+    if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
+        errors += space_errors(bound, base)
     if spec is not None:
         sound = not errors and not base
         errors += _errors_of_whole(spec, sound=sound)
@@ -76,11 +76,11 @@ def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
-        found = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
-        raise InvalidSpec([*found, *_rest_of_own(document)]) from error
+        errors = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
+        raise InvalidSpec([*errors, *_rest_of_own(document)]) from error
     errors = own_trainer_errors(spec)
-    errors += (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
-    errors += share_errors(spec)
+    errors += (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
+    errors += fraction_errors(spec)
     if not errors:
         counts = stage_counts(spec) if spec.budget.max_gpu_hours is not None else None
         errors += _budget_errors(spec, counts)
@@ -103,11 +103,11 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     """Return why a spec whose parts are right cannot run as a whole.
 
     Args:
-        sound: whether training takes the corner points of the space, too.
+        sound: true if training takes the corner points of the space, too.
     """
-    errors = (grid_errors(spec.space) if spec.search.strategy == "grid" else []) or too_many_trials(spec)
+    errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
-        errors += sharing_errors(spec) or point_errors(spec)
+        errors += process_errors(spec) or point_errors(spec)
     errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
     counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
     return errors + _budget_errors(spec, counts)
@@ -134,20 +134,23 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
 
 def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
     first = 1 + spec.comparators
-    if spec.search.strategy != "grid":  # a proposal, and a baseline before it, runs on all seeds
+    if not spec.search.is_grid:  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
     return budget_complaints(spec, counts, first)
 
 
-def _space(raw: object) -> SearchSpace | None:
-    """Read the space alone, so that its bindings are checked even where the rest of the spec is wrong."""
+def _bound_space(space: object, training: object) -> BoundSpace | None:
+    """Read the space alone, so that its points are checked even where the rest of the spec is wrong."""
+    if not isinstance(training, Mapping):
+        return None
     try:
-        return SearchSpace.model_validate(preset_or_space(raw))
+        return BoundSpace(SearchSpace.model_validate(preset_or_space(space)), cast("Mapping[str, Any]", training))
     except ValueError:  # SweepSpec has reported it
         return None
 
 
-def _refused(training: object) -> ValidationError | None:
+def refused_training(training: object) -> ValidationError | None:
+    """Return why training refuses these settings; None if it takes them."""
     try:
         TrainingConfig.model_validate(training)
     except ValidationError as error:
@@ -161,6 +164,6 @@ def _error(complaint: Complaint, *above: str) -> SpecError:
 
 @cache
 def _settings_of_specs() -> Settings:
-    """Return the settings of a spec, of which its own schema leaves those of training open."""
+    """Return the settings of a spec with those of its training, which the spec's own schema leaves open."""
     inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).owners.items()}
     return Settings({**settings_of(SweepSpec).owners, **inner})

@@ -5,15 +5,16 @@ The catalog is asked about a spec that can be read; where that is refused, about
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import catalog_errors, check_catalog, missing_benchmarks
+from sweep_service.intake.catalog_check import Catalog, catalog_errors, check_catalog, missing_benchmarks
 from sweep_service.intake.own_trainer_check import command_errors
-from sweep_service.intake.spec_check import parse_spec
+from sweep_service.intake.spec_check import parse_spec, refused_training
 from sweep_service.sweep.spec import SpecBenchmarks, SweepSpec
 from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.errors import Faults
@@ -32,23 +33,24 @@ def check_spec(raw: object, cache: Path, trainer_commands: str = "") -> SweepSpe
     Raises: InvalidSpec, with every reason.
     """
     document = cast("Mapping[str, Any]", raw) if isinstance(raw, Mapping) else {}
-    found = command_errors(document.get("trainer"), trainer_commands)
+    errors = command_errors(document.get("trainer"), trainer_commands)
     try:
         spec = parse_spec(raw)
         if spec.trainer is None:
             check_catalog(spec, cache)
-        if not found:
+        if not errors:
             return spec
     except InvalidSpec as error:
-        found += error.errors
+        errors += error.errors
     if document.get("trainer") is not None:
-        raise InvalidSpec(found)
+        raise InvalidSpec(errors)
     training = document.get("training")
-    config = _right_parts(training)
-    found += _missing_benchmarks(document.get("benchmarks"), cache)
+    config, catalog = _right_parts(training), Catalog(cache)
+    with suppress(ValidationError):
+        errors += missing_benchmarks(TypeAdapter(SpecBenchmarks).validate_python(document.get("benchmarks")), catalog)
     if config is not None:
-        found += [*catalog_errors(config, training, cache), *_unknown_rewards(config)]
-    raise InvalidSpec(list(dict.fromkeys(found)))
+        errors += [*catalog_errors(config, training, catalog), *_unknown_rewards(config)]
+    raise InvalidSpec(list(dict.fromkeys(errors)))
 
 
 def _right_parts(training: object) -> TrainingConfig | None:
@@ -59,23 +61,8 @@ def _right_parts(training: object) -> TrainingConfig | None:
     if not isinstance(training, Mapping):
         return None
     parts = {name: part for name in _PARTS if (part := cast("Mapping[str, Any]", training).get(name)) is not None}
-    right = {name: part for name, part in parts.items() if _is_right({name: part})}
-    return TrainingConfig.model_validate(right) if right and _is_right(right) else None
-
-
-def _missing_benchmarks(benchmarks: object, cache: Path) -> list[SpecError]:
-    try:
-        return missing_benchmarks(TypeAdapter(SpecBenchmarks).validate_python(benchmarks), cache)
-    except ValidationError:
-        return []
-
-
-def _is_right(training: Mapping[str, Any]) -> bool:
-    try:
-        TrainingConfig.model_validate(training)
-    except ValidationError:
-        return False
-    return True
+    right = {name: part for name, part in parts.items() if refused_training({name: part}) is None}
+    return TrainingConfig.model_validate(right) if right and refused_training(right) is None else None
 
 
 def missing_rewards(spec: SweepSpec) -> list[str]:

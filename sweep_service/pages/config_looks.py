@@ -30,7 +30,7 @@ def looks(sweep: Sweep, configs: Sequence[Config]) -> dict[str, ConfigLook]:
     first = next((name for name in names if len({_value(config, name) for config in space}) > 1), None)
     values = sorted({_value(config, first) for config in space})
     rests = sorted({_rest(config, first) for config in space})
-    by_value = sweep.spec.search.strategy == "grid" and len(values) <= NUM_COLOURS
+    by_value = sweep.spec.search.is_grid and len(values) <= NUM_COLOURS
     by_id, labels = dict[str, ConfigLook](), config_labels(configs, names)
     for config in configs:
         if Role.BASELINE in config.roles:

@@ -5,9 +5,8 @@
 Pure: the same arguments give the same bytes. Times and memory are computed from data sheets; a probe measures them.
 """
 
-from sweep_service.recipes.fitted_sweep import Request
 from sweep_service.recipes.machines import CARDS, RecipeError, parse_machine
-from sweep_service.recipes.recipe import RECIPES, find_model, find_problems
+from sweep_service.recipes.recipe import RECIPES, Request, find_model, find_problems
 from sweep_service.recipes.recipe_text import write_recipe
 
 __all__ = [

@@ -82,26 +82,22 @@ class Placement(NamedTuple):
 
 
 def place(shape: ModelShape, card: Card, gpus: int, design: Design, *, lora: bool) -> Placement | None:
-    """Place a trial on this many GPUs; None if it does not fit. Copies of the state are preferred to shards."""
-    for sharding in ("none", "fsdp") if gpus > 1 else ("none",):
-        if placement := _place(shape, card, gpus, sharding, design, lora=lora):
-            return placement
-    return None
+    """Place a trial on this many GPUs; None if it does not fit. Copies of the state are preferred to shards.
 
-
-def _place(shape: ModelShape, card: Card, gpus: int, sharding: str, design: Design, *, lora: bool) -> Placement | None:
-    """Place a trial with this sharding. Sampling and updates take turns: vLLM gives its memory back in between."""
+    Sampling and updates take turns: vLLM gives its memory back in between.
+    """
     total = card.memory * GB
     responses = design.prompts * COMPLETIONS // gpus  # TRL lets vLLM sample no more at a time
-    free = USABLE * total - state_bytes(shape, gpus, sharding, lora=lora) - _VLLM_BYTES
-    batch = _device_batch(shape, free, gpus, design)
     engine, each = 2 * shape.parameters + _VLLM_BYTES, (PROMPT_TOKENS + design.response) * shape.kv_bytes
     useful = math.ceil(20 * (engine + responses * each) / total) / 20
-    share = min(useful, _LARGEST_SHARE, int(20 * (free + _VLLM_BYTES) / total) / 20)
-    sequences = min(responses, int((share * total - engine) / each))
-    if batch is None or sequences < _FEWEST_SEQUENCES:
-        return None
-    return Placement(gpus, sharding, batch, share, sequences)
+    for sharding in ("none", "fsdp") if gpus > 1 else ("none",):
+        free = USABLE * total - state_bytes(shape, gpus, sharding, lora=lora) - _VLLM_BYTES
+        batch = _device_batch(shape, free, gpus, design)
+        share = min(useful, _LARGEST_SHARE, int(20 * (free + _VLLM_BYTES) / total) / 20)
+        sequences = min(responses, int((share * total - engine) / each))
+        if batch is not None and sequences >= _FEWEST_SEQUENCES:
+            return Placement(gpus, sharding, batch, share, sequences)
+    return None
 
 
 def state_bytes(shape: ModelShape, gpus: int, sharding: str, *, lora: bool) -> float:

@@ -5,15 +5,15 @@ from typing import Final, NamedTuple
 
 from sweep_service.recipes.design import ARMS, COMPLETIONS, PROMPT_TOKENS, SMALLEST, TUNE_SEEDS, Design, designs
 from sweep_service.recipes.estimate import START_S, UNCERTAINTY, Placement, TrialCost, place, trial_cost
-from sweep_service.recipes.machines import Machine, RecipeError
-from sweep_service.recipes.recipe import ModelShape
+from sweep_service.recipes.machines import RecipeError
+from sweep_service.recipes.recipe import ModelShape, Request
 
 _MAX_ROLLOUTS: Final = 1000
 """Number of rollouts of the published training."""
 _MAX_SEEDS: Final = 12
 """Largest number of confirm seeds; beyond it GPUs stay idle in the last wave."""
 _ROUND: Final = 10
-"""The number of rollouts is a multiple of this, so that whole rollouts lie between evaluations."""
+"""Rollouts come in multiples of this number, so that no evaluation cuts one."""
 _LARGEST_BUDGET: Final = 1.5
 """Largest factor between a trial's time limit and its estimate with margin; hours beyond that are left over."""
 
@@ -44,25 +44,21 @@ class Fit(NamedTuple):
         return self.cost.total / 3600
 
 
-def fit(shape: ModelShape, machine: Machine, hours: float, tuned: int, *, lora: bool) -> Fit:
+def fit(request: Request) -> Fit:
     """Return the best design that fits, laid out on the GPUs in the quickest way.
 
     A larger design with fewer seeds is passed over, so that more hours never show less.
 
-    Args:
-        hours: hours on the clock for the whole sweep.
-        tuned: number of configs of the tune stage.
-
     Raises: RecipeError, if the model or the smallest design does not fit.
     """
-    ladder, best = designs(longest_response(shape)), None
+    ladder, best = designs(longest_response(request.shape)), None
     for design in ladder:
-        way = quickest(shape, machine, design, tuned, lora=lora)
-        if way and hours_needed(way) <= hours and (best is None or way.design.confirm >= best.design.confirm):
+        way = quickest(request, design)
+        if way and hours_needed(way) <= request.hours and (best is None or way.design.confirm >= best.design.confirm):
             best = way
     if best is None:
-        raise _nothing_fits(shape, machine, ladder[0], hours, tuned, lora=lora)
-    return _filled(shape, machine, best, hours, lora=lora)
+        raise _nothing_fits(request, ladder[0])
+    return _filled(request, best)
 
 
 def longest_response(shape: ModelShape) -> int:
@@ -92,20 +88,21 @@ def _probe_hours(way: Fit) -> float:
     return UNCERTAINTY * (START_S + 2 * rollout_s) / 3600
 
 
-def quickest(shape: ModelShape, machine: Machine, design: Design, tuned: int, *, lora: bool) -> Fit | None:
+def quickest(request: Request, design: Design) -> Fit | None:
     """Return the quickest way to lay a design on the GPUs; None if it fits in no way."""
-    ways = list[Fit]()
+    ways, machine = list[Fit](), request.machine
     for gpus in (gpus for gpus in (1, 2, 4, 8) if gpus <= machine.gpus):
-        if placement := place(shape, machine.card, gpus, design, lora=lora):
-            ways.append(_on(shape, machine, placement, design, tuned, lora=lora))
+        if placement := place(request.shape, machine.card, gpus, design, lora=request.recipe.lora):
+            ways.append(_on(request, placement, design))
     return min(ways, key=hours_needed, default=None)
 
 
-def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Design, tuned: int, *, lora: bool) -> Fit:
+def _on(request: Request, placement: Placement, design: Design) -> Fit:
     """Lay a design on the GPUs, with more confirm seeds on those that would idle in the last wave."""
+    machine, tuned = request.machine, request.recipe.tuned
     parallel = machine.gpus // placement.gpus
     confirm_waves = math.ceil(ARMS * design.confirm / parallel)
-    cost = trial_cost(shape, machine.card, placement, design, lora=lora)
+    cost = trial_cost(request.shape, machine.card, placement, design, lora=request.recipe.lora)
     return Fit(
         design._replace(confirm=max(design.confirm, min(_MAX_SEEDS, confirm_waves * parallel // ARMS))),
         placement,
@@ -117,33 +114,30 @@ def _on(shape: ModelShape, machine: Machine, placement: Placement, design: Desig
     )
 
 
-def _filled(shape: ModelShape, machine: Machine, way: Fit, hours: float, *, lora: bool) -> Fit:
+def _filled(request: Request, way: Fit) -> Fit:
     """Train for as many more rollouts as fit, and share out the hours over the trials."""
     for rollouts in range(_MAX_ROLLOUTS, way.design.rollouts, -_ROUND):
-        design = way.design._replace(rollouts=rollouts)
-        longer = _on(shape, machine, way.placement, design, way.tuned, lora=lora)
-        if hours_needed(longer) <= hours:
+        longer = _on(request, way.placement, way.design._replace(rollouts=rollouts))
+        if hours_needed(longer) <= request.hours:
             way = longer
             break
-    each = (hours - _probe_hours(way)) / way.waves
+    each = (request.hours - _probe_hours(way)) / way.waves
     most = _LARGEST_BUDGET * UNCERTAINTY * way.expected_hours
     return way._replace(trial_hours=math.floor(100 * min(each, most)) / 100)
 
 
-def _nothing_fits(
-    shape: ModelShape, machine: Machine, smallest: Design, hours: float, tuned: int, *, lora: bool
-) -> RecipeError:
-    way = quickest(shape, machine, smallest, tuned, lora=lora)
+def _nothing_fits(request: Request, smallest: Design) -> RecipeError:
+    shape, machine, way = request.shape, request.machine, quickest(request, smallest)
     if way is None:
-        remedy = "take larger cards" if lora else "take more or larger cards, or the recipe small_lora"
+        remedy = "take larger cards" if request.recipe.lora else "take more or larger cards, or the recipe small_lora"
         return RecipeError(
             f"{shape.name} does not fit on {machine}, even with responses of {smallest.response} tokens"
             f"{' on 8 GPUs together' if machine.gpus >= 8 else ''}; {remedy}, or a smaller model (--model)"
         )
     needed = math.ceil(10 * hours_needed(way)) / 10
     return RecipeError(
-        f"{hours:g} hours of {machine} do not suffice for {shape.name}: the smallest sweep that answers anything "
-        f"(responses of {smallest.response} tokens, {smallest.prompts} prompts x {COMPLETIONS} a rollout, "
+        f"{request.hours:g} hours of {machine} do not suffice for {shape.name}: the smallest sweep that answers "
+        f"anything (responses of {smallest.response} tokens, {smallest.prompts} prompts x {COMPLETIONS} a rollout, "
         f"{smallest.rollouts} rollouts, {TUNE_SEEDS} tune and {smallest.confirm} confirm seeds) "
         f"needs --hours {needed:g}"
     )

@@ -1,47 +1,18 @@
 """Turns a request into a whole sweep, with the list of settings that depart from the published ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
 from sweep_service.recipes.fit import Fit, fit
-from sweep_service.recipes.machines import Machine, RecipeError
-from sweep_service.recipes.recipe import KNOWN, MATH_SUB, RECIPES, ModelShape, Problems, Recipe
+from sweep_service.recipes.machines import RecipeError
+from sweep_service.recipes.recipe import Request
 from trainers.config import DataConfig, TrainingConfig, with_params
 
 _CPUS: Final = 4
 """Number of CPUs for each GPU, for graders and the trainer itself."""
 _MAX_HOURS: Final = 10_000
 _BASE_SUFFIX: Final = "\nPut the final answer in \\boxed{}.\n"
-
-
-class Request(NamedTuple):
-    """A recipe, the machine and hours it must fit, and the model and data to take."""
-
-    recipe_name: str
-    machine: Machine
-    hours: float
-    model: ModelShape | None = None
-    """The model to train; None for the recipe's own."""
-    problems: Problems = MATH_SUB
-
-    @property
-    def recipe(self) -> Recipe:
-        """The recipe of this name."""
-        return RECIPES[self.recipe_name]
-
-    @property
-    def shape(self) -> ModelShape:
-        """The model to train."""
-        return self.model or KNOWN[self.recipe.model]
-
-    @property
-    def command(self) -> str:
-        """The command that writes the same file again."""
-        parts = [f"sweeps recipe {self.recipe_name} --gpus {self.machine} --hours {self.hours:g}"]
-        parts += [f"--model {self.shape.name}"] if self.shape.name != self.recipe.model else []
-        parts += [f"--data {self.problems.name}"] if self.problems.name != MATH_SUB.name else []
-        return " ".join(parts)
 
 
 class Departure(NamedTuple):
@@ -69,8 +40,7 @@ def fitted_sweep(request: Request) -> FittedSweep:
     """
     if not 0 < request.hours < _MAX_HOURS:
         raise RecipeError(f"--hours {request.hours:g}: give more than 0 and fewer than {_MAX_HOURS:,} hours")
-    recipe = request.recipe
-    way = fit(request.shape, request.machine, request.hours, recipe.tuned, lora=recipe.lora)
+    way = fit(request)
     document = _document(request, way)
     return FittedSweep(request, way, document, _departures(request, document))
 
@@ -78,8 +48,11 @@ def fitted_sweep(request: Request) -> FittedSweep:
 def _document(request: Request, way: Fit) -> dict[str, Any]:
     gpus, seeds, recipe = way.placement.gpus, way.design.confirm, request.recipe
     betas = {"loss.beta1": recipe.beta1, "loss.beta2": recipe.beta2}
+    name = f"{request.recipe_name}-{request.machine}-{request.hours:g}h".casefold().replace("_", "-")
+    # there is room for responses that are longer than in training, at most the published length
+    benchmarks = {"names": [*recipe.benchmarks], "longest": min(16384, 4 * way.design.response)}
     return {
-        "name": _name(request),
+        "name": name.replace("+", "")[:63].rstrip(".-"),
         "training": _training(request, way),
         "space": {name: [*values] if len(values) > 1 else values[0] for name, values in betas.items()},
         "seeds": {
@@ -93,18 +66,8 @@ def _document(request: Request, way: Fit) -> dict[str, Any]:
             "max_trial_hours": way.trial_hours,
         },
         "probe": "first",
-        **({"benchmarks": _benchmarks(recipe.benchmarks, way.design.response)} if recipe.benchmarks else {}),
+        **({"benchmarks": benchmarks} if recipe.benchmarks else {}),
     }
-
-
-def _benchmarks(names: Sequence[str], response: int) -> dict[str, Any]:
-    """Return the benchmarks, with room for responses that are longer than in training, at most the published length."""
-    return {"names": [*names], "longest": min(16384, 4 * response)}
-
-
-def _name(request: Request) -> str:
-    name = f"{request.recipe_name}-{request.machine}-{request.hours:g}h".casefold().replace("_", "-")
-    return name.replace("+", "")[:63].rstrip(".-")
 
 
 def _training(request: Request, way: Fit) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from search_spaces.presets import PRESETS
-from sweep_service.recipes.machines import RecipeError
+from sweep_service.recipes.machines import Machine, RecipeError
 from trainers.catalog.entries import DatasetEntry, ModelEntry, read_entry
 from trainers.catalog.row_files import ANSWER_COLUMNS, PROMPT_COLUMNS, likely_columns
 from trainers.config import with_params
@@ -221,3 +221,32 @@ RECIPES: Final[dict[str, Recipe]] = {
         },
     ),
 }
+
+
+class Request(NamedTuple):
+    """A recipe, the machine and hours it must fit, and the model and data to take."""
+
+    recipe_name: str
+    machine: Machine
+    hours: float
+    model: ModelShape | None = None
+    """The model to train; None for the recipe's own."""
+    problems: Problems = MATH_SUB
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of this name."""
+        return RECIPES[self.recipe_name]
+
+    @property
+    def shape(self) -> ModelShape:
+        """The model to train."""
+        return self.model or KNOWN[self.recipe.model]
+
+    @property
+    def command(self) -> str:
+        """The command that writes the same file again."""
+        parts = [f"sweeps recipe {self.recipe_name} --gpus {self.machine} --hours {self.hours:g}"]
+        parts += [f"--model {self.shape.name}"] if self.shape.name != self.recipe.model else []
+        parts += [f"--data {self.problems.name}"] if self.problems.name != MATH_SUB.name else []
+        return " ".join(parts)

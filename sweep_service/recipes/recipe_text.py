@@ -9,7 +9,8 @@ from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes.design import COMPLETIONS, SEED_SD, TUNE_SEEDS, difference_shown
 from sweep_service.recipes.estimate import GB, UNCERTAINTY, host_bytes
 from sweep_service.recipes.fit import Fit
-from sweep_service.recipes.fitted_sweep import Departure, FittedSweep, Request, fitted_sweep
+from sweep_service.recipes.fitted_sweep import FittedSweep, fitted_sweep
+from sweep_service.recipes.recipe import Request
 from trainers.yaml_text import write_yaml
 
 _WIDTH: Final = 118
@@ -47,7 +48,7 @@ def _head(sweep: FittedSweep) -> str:
         f"add`){_benchmarks(request)}. Run `sweeps plan -f FILE` first.",
         "",
         f"Departs from examples/{request.recipe.source}.yaml, where each value has its source; all else is as there:",
-        *map(_departure, sweep.departures),
+        *(f"  {one.name}: {_shown(one.published)} -> {_shown(one.here)}; {one.why}" for one in sweep.departures),
     ]
     return "".join(f"{line}\n" for block in blocks for line in _comment(block))
 
@@ -94,10 +95,6 @@ def _smallest_difference(request: Request, way: Fit) -> str:
         f"{low:.3f}, with {2 * SEED_SD:g} {high:.3f}. Sampling the validation problems is counted in. Published, at "
         f"full length and on five benchmarks: {request.recipe.gains}."
     )
-
-
-def _departure(departure: Departure) -> str:
-    return f"  {departure.name}: {_shown(departure.published)} -> {_shown(departure.here)}; {departure.why}"
 
 
 def _shown(value: Any) -> str:

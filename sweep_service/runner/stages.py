@@ -65,14 +65,14 @@ def _next_proposal(
     """
     spec = sweep.spec
     points = [config for config in configs if Role.SPACE in config.roles]
-    if spec.search.strategy == "grid" or len(points) >= (spec.search.num_configs or 0):
+    if spec.search.is_grid or len(points) >= (spec.search.num_configs or 0):
         return None
     history = [_observation(config, trials, values.get(config.id)) for config in points]
     point = propose(spec.space, spec.search.strategy, spec.search.seed, history)
     if point is None:
         return None
     by_id = {config.id: config for config in configs}
-    config = add_config(by_id, spec, sweep.id, Role.SPACE, spec.trained(point))
+    config = add_config(by_id, sweep.id, Role.SPACE, spec.at(point))
     tuned = any(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials)
     new = [] if tuned else [config]
     return [config], make_trials(spec, sweep.id, new, Stage.TUNE, _next_number(trials))

@@ -1,15 +1,21 @@
 """The baselines of a config: the same training with PPO clip's gradient, or with DAPO's clip-higher. Pure.
 
-Both keep all of a training but its loss: task, model, rollout, optimizer, aggregation and further terms.
+Both keep all of a training but its loss: task, model, rollout, optimizer, aggregation and further terms. A matched
+baseline is a chosen config's training with PPO clip's gradient.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from search_spaces.space import SearchSpace
+from sweep_service.sweep.own_trainer import Trained
+from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig
 from trainers.config.package_settings import params_of
 from trainers.losses import LOSSES
 
+_BETAS: Final = frozenset({"loss.beta1", "loss.beta2"})
 _CLIP_SETTINGS: Final = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
 
 
@@ -25,7 +31,7 @@ def clipped(training: TrainingConfig) -> TrainingConfig:
 
 
 def clipped_loss(loss: Mapping[str, Any]) -> dict[str, Any]:
-    """Return PPO clip's loss in place of one that is JSON.
+    """Return PPO clip's loss in place of a loss given as JSON.
 
     Raises: ValidationError, for the loss of another version.
     """
@@ -63,3 +69,56 @@ def _bounds(training: TrainingConfig, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _with_loss(training: TrainingConfig, loss: dict[str, Any]) -> TrainingConfig:
     return TrainingConfig.model_validate(training.model_dump() | {"loss": loss})
+
+
+def rough_count(spec: SweepSpec, chosen: int) -> int:
+    """Return how many matched baselines a sweep trains at most, from the names of its space alone."""
+    if not spec.baselines.matched:
+        return 0
+    return min(1, chosen) if set(spec.space.varied) <= _BETAS else chosen
+
+
+def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) -> int:
+    """Return how many matched baselines a sweep trains at most beside the configs that it confirms anyway.
+
+    They differ in what points of the space differ in, but for what PPO clip drops of their losses: where only betas
+    vary, all of them are the baseline. One for each chosen config is the most, and none for a point that is PPO clip
+    itself.
+
+    Args:
+        comparators: trainings of the baselines that are confirmed, which differ from the base in the loss alone.
+        chosen: number of configs that tuning chooses.
+    """
+    if not spec.baselines.matched:
+        return 0
+    losses = _matched_losses(spec)
+    if losses is None:
+        return chosen
+    others = SearchSpace({name: values for name, values in spec.space.root.items() if not _is_loss(name)})
+    settings = math.inf if others.size is None else others.size
+    base = spec.at({}).params
+    base_is_there = others.contains({name: base[name] for name in others.names})
+    trainings = [training for training in comparators if isinstance(training, TrainingConfig)]
+    present = losses & set(map(_loss, trainings)) if base_is_there else set[str]()
+    return int(min(chosen, len(losses) * settings - len(present)))
+
+
+def _matched_losses(spec: SweepSpec) -> set[str] | None:
+    """Return the losses of matched baselines, of points that are not PPO clip; None if they are too many to count."""
+    space = SearchSpace({name: values for name, values in spec.space.root.items() if _is_loss(name)})
+    first, corners = next(spec.space.corners()), list(space.corners())
+    losses = set[str]()
+    for corner in corners:
+        training = spec.bind({**first, **corner})
+        loss = _loss(clipped(training))
+        if loss != _loss(training):
+            losses.add(loss)
+    return losses if len(losses) < 2 or len(corners) == space.size else None
+
+
+def _is_loss(name: str) -> bool:
+    return f"{name}.".startswith("loss.")
+
+
+def _loss(training: TrainingConfig) -> str:
+    return training.loss.model_dump_json()

@@ -4,21 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.cost import Measured
 from sweep_service.sweep.evaluations import most_evaluations
+from sweep_service.sweep.records import Record
 from sweep_service.sweep.spec import SweepSpec
 from trainers.benchmarks.known_benchmarks import usual
 
 _HOUR_S = 3600.0
 
 
-class Sampled(BaseModel):
+class Sampled(Record):
     """The completions of all models on all benchmarks, and what they cost."""
-
-    model_config = ConfigDict(frozen=True)
 
     completions: int
     tokens: int = Field(description="If every completion were as long as it may be.")
@@ -31,10 +30,8 @@ class Sampled(BaseModel):
     )
 
 
-class BenchmarksPlan(BaseModel):
+class BenchmarksPlan(Record):
     """The most that a sweep's evaluations on benchmarks can be, and what they cost."""
-
-    model_config = ConfigDict(frozen=True)
 
     models: int = Field(description="Models to be measured, the initial one included.")
     samples: dict[str, int] = Field(description="Completions of each problem, by benchmark.")
@@ -63,8 +60,10 @@ def benchmarks_plan(
     """
     if spec.benchmarks is None:
         return None
-    models = most_evaluations(spec, *counts)
-    planned = {name: _benchmark(spec, name, problems[name]) for name in spec.benchmarks.names}
+    models, planned = most_evaluations(spec, *counts), dict[str, _Benchmark]()
+    for name in spec.benchmarks.names:
+        own, asked = usual(name), spec.benchmarks
+        planned[name] = _Benchmark(problems[name], asked.samples or own.samples, asked.longest or own.max_tokens)
     most = max(benchmark.samples for benchmark in planned.values())
     fewer = max(1, most // 4)
     smaller = [one._replace(samples=min(one.samples, fewer)) for one in planned.values()]
@@ -76,12 +75,6 @@ def benchmarks_plan(
         fewer_samples=fewer if fewer < most else None,
         fewer=_sampled(spec, models, smaller, measured) if fewer < most else None,
     )
-
-
-def _benchmark(spec: SweepSpec, name: str, problems: int) -> _Benchmark:
-    assert spec.benchmarks is not None
-    own = usual(name)
-    return _Benchmark(problems, spec.benchmarks.samples or own.samples, spec.benchmarks.longest or own.max_tokens)
 
 
 def _sampled(spec: SweepSpec, models: int, benchmarks: Sequence[_Benchmark], measured: Measured | None) -> Sampled:

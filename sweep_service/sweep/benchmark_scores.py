@@ -2,18 +2,16 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from sweep_service.sweep.records import BenchmarkResult, Evaluation
+from sweep_service.sweep.records import BenchmarkResult, Evaluation, Record
 
 
-class BenchmarkScore(BaseModel):
+class BenchmarkScore(Record):
     """The scores of one model on one benchmark: means over problems of equal weight."""
-
-    model_config = ConfigDict(frozen=True)
 
     evaluation_id: str
     evaluation_number: int = Field(description="Order in which the sweep's evaluations were asked for.")
@@ -42,14 +40,9 @@ class BenchmarkScore(BaseModel):
         """Read the scores of a result."""
         scores, figures = result.content["scores"], result.content["samples"]
         average = scores["avg_at_k"]
-        trained = evaluation.trial_id is not None
         return cls(
-            evaluation_id=evaluation.id,
+            **_model(evaluation),
             evaluation_number=evaluation.number,
-            trial_id=evaluation.trial_id,
-            config_id=evaluation.config_id,
-            seed=evaluation.seed if trained else None,
-            model_step=evaluation.model_step,
             benchmark=result.benchmark,
             samples=average["k"],
             problems=len(result.content["problems"]),
@@ -66,10 +59,8 @@ class BenchmarkScore(BaseModel):
         )
 
 
-class ProblemScore(BaseModel):
+class ProblemScore(Record):
     """The completions of one model on one problem of a benchmark, counted."""
-
-    model_config = ConfigDict(frozen=True)
 
     evaluation_id: str
     trial_id: str | None = Field(description="The trial that trained the model; null for an initial model.")
@@ -85,23 +76,27 @@ class ProblemScore(BaseModel):
 
 def problem_scores(evaluation: Evaluation, result: BenchmarkResult) -> Iterator[ProblemScore]:
     """Yield the problems of a result in the benchmark's order."""
-    model: Mapping[str, Any] = {
+    for row in result.content["problems"]:
+        figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
+        yield ProblemScore(**_model(evaluation), problem=row["id"], **figures)
+
+
+def _model(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the fields that say which model was measured."""
+    return {
         "evaluation_id": evaluation.id,
         "trial_id": evaluation.trial_id,
         "config_id": evaluation.config_id,
         "seed": None if evaluation.trial_id is None else evaluation.seed,
         "model_step": evaluation.model_step,
     }
-    for row in result.content["problems"]:
-        figures = {name: row[name] for name in ("judged", "right", "truncated", "tokens_mean")}
-        yield ProblemScore(**model, problem=row["id"], **figures)
 
 
 def as_csv(rows: Sequence[BaseModel], kind: type[BaseModel]) -> str:
-    """Write rows as CSV, with the fields of the JSON as columns; one that is an object becomes one column a key.
+    """Write rows as CSV, with the fields of the JSON as columns; an object becomes one column per key.
 
     Args:
-        kind: what rows are, for the columns if there is none.
+        kind: the rows' type, for the columns if there is no row.
     """
     flat = [_flat(row.model_dump()) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row)) or list(kind.model_fields)

@@ -7,6 +7,7 @@ spread over the seeds of one stage. So it needs such configs, and `MIN_SEEDS` se
 from collections.abc import Sequence
 from typing import Final
 
+from search_spaces.space import SearchSpace
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 
 BETAS: Final = ("beta1", "beta2")
@@ -34,9 +35,8 @@ def beta_design_warnings(spec: SweepSpec) -> list[str]:
         return []
     lacks = _lacks_slopes(spec)
     if lacks is None:
-        found = {beta: _lacks_seeds(spec, beta) for beta in betas}
-        betas = [beta for beta in betas if found[beta]]
-        lacks = next((found[beta] for beta in betas), None)
+        lacking = {beta: reason for beta in betas if (reason := _lacks_seeds(spec, beta))}
+        betas, lacks = list(lacking), next(iter(lacking.values()), None)
     if lacks is None:
         return []
     subject = "beta1 and beta2 vary, but the report can claim nothing of what they do to entropy"
@@ -61,7 +61,7 @@ def _lacks_slopes(spec: SweepSpec) -> str | None:
 def _lacks_seeds(spec: SweepSpec, beta: str) -> str | None:
     """Return why neither stage is sure to have enough seeds on which configs differ in one beta alone."""
     others = [name for name in spec.space.varied if name != f"loss.{beta}"]
-    paired = spec.search.strategy == "grid" or not others
+    paired = spec.search.is_grid or not others
     if (paired and len(spec.seeds.tune) >= MIN_SEEDS) or _confirmed_pair(spec, beta):
         return None
     if not paired:
@@ -77,11 +77,5 @@ def _confirmed_pair(spec: SweepSpec, beta: str) -> bool:
     confirm = spec.seeds.confirm
     if confirm is None or len(confirm.seeds) < MIN_SEEDS:
         return False
-    combinations = 1
-    for name in spec.space.varied:
-        size = spec.space.root[name].size
-        if name != f"loss.{beta}":
-            if size is None:
-                return False
-            combinations *= size
-    return min(confirm.top_k, spec.space.size or confirm.top_k) > combinations
+    others = SearchSpace({name: values for name, values in spec.space.root.items() if name != f"loss.{beta}"})
+    return others.size is not None and min(confirm.top_k, spec.space.size or confirm.top_k) > others.size

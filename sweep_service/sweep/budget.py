@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.endings import TrialState
 from sweep_service.sweep.evaluations import most_evaluations
-from sweep_service.sweep.records import Evaluation, Work
+from sweep_service.sweep.records import Evaluation, Record, Work
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
@@ -41,10 +41,8 @@ class Spent(NamedTuple):
     probe_gpu_hours: float = 0.0
 
 
-class GpuHours(BaseModel):
+class GpuHours(Record):
     """GPU-hours of a sweep: a fraction of a GPU counts as that fraction, several count all."""
-
-    model_config = ConfigDict(frozen=True)
 
     used: float = Field(description="Of all attempts so far, and of the probe.")
     reserved: float = Field(description="Time that begun trials may still take.")
@@ -69,7 +67,7 @@ def _gpus(spec: SweepSpec, *, measures: bool) -> float:
 
 
 def left_s(spec: SweepSpec, held_s: float) -> float | None:
-    """Return the seconds that a trial may still take, of which its attempts took `held_s`; None without a limit."""
+    """Return the seconds left to a trial whose attempts took `held_s`; None without a limit."""
     hours = spec.budget.max_trial_hours
     return None if hours is None else hours * _HOUR_S - held_s
 
@@ -104,21 +102,18 @@ def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = 
     because over many trials they could cost the last one its place.
 
     Args:
-        kept: what must still fit after these.
-        measures: whether evaluations are to begin instead of trials.
+        kept: work that must still fit after these.
+        measures: true if evaluations are to begin instead of trials.
     """
     limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec, measures=measures)
     if limit is None or not cost:
         return None
-    booked = sum(_booked(spec, work) for work in spent.begun) + kept_gpu_hours(spec, kept)
-    return math.floor((limit - spent.probe_gpu_hours - booked) / cost + _ROUNDING)
-
-
-def _booked(spec: SweepSpec, work: WorkTime) -> float:
-    """Return the GPU-hours that a trial or evaluation keeps others from using."""
-    most_s = (spec.budget.max_trial_hours or 0.0) * _HOUR_S
-    taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
-    return taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
+    most_s, booked = (spec.budget.max_trial_hours or 0.0) * _HOUR_S, 0.0
+    for work in spent.begun:
+        taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
+        booked += taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
+    left = limit - spent.probe_gpu_hours - (booked + kept_gpu_hours(spec, kept))
+    return math.floor(left / cost + _ROUNDING)
 
 
 def stopped_message(spec: SweepSpec, work: Work) -> str:
@@ -144,10 +139,8 @@ def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: ReservedWork, *, m
     return f"not begun: budget.max_gpu_hours {hours.limit:g}: {', '.join(texts)}, and {what} may take {cost:.3g}"
 
 
-class BudgetPlan(BaseModel):
+class BudgetPlan(Record):
     """Consequences of a budget for a sweep that has not begun."""
-
-    model_config = ConfigDict(frozen=True)
 
     worst_gpu_hours: float = Field(description="If every trial took max_trial_hours, and the probe too.")
     max_gpu_hours: float | None
@@ -196,7 +189,7 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
     Args:
         counts: number of trials of the sweep; None if other mistakes in the spec leave it unknown.
-        first: how many tune trials must begin for a comparison: the baselines and one config.
+        first: number of tune trials that must begin for a comparison: the baselines and one config.
     """
     limit, hours, gpus = spec.budget.max_gpu_hours, spec.budget.max_trial_hours, spec.resources.gpus
     if limit is None:
@@ -247,7 +240,7 @@ def _too_little(spec: SweepSpec, counts: StageCounts, first: int, cost: float) -
     if _probes(spec):
         confirm += f"the probe {cost:.3g}, "
     one_seed = (counts.tune // len(spec.seeds.tune) + counts.confirm + _probes(spec)) * cost + benchmarks
-    grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.strategy == "grid" else ""
+    grid = f"with every config on one tune seed it is {one_seed:.3g}; " if spec.search.is_grid else ""
     return (
         f"{spec.budget.max_gpu_hours:g} GPU-hours are too few: a trial may take {cost:.3g}, {confirm}"
         f"the baselines and one config {first * cost:.3g}; {grid}take {remedies} or more hours"

@@ -8,14 +8,15 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.evaluations import most_kept_models
-from sweep_service.sweep.records import CostProbe
+from sweep_service.sweep.own_trainer import Trained
+from sweep_service.sweep.records import CostProbe, Record
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
 from trainers.cost.cost_figures import CostFigures
@@ -25,20 +26,16 @@ _HOUR_S: Final = 3600.0
 _GIB: Final = 2.0**30
 
 
-class PhaseCost(BaseModel):
+class PhaseCost(Record):
     """Cost of one phase of the longest trial."""
-
-    model_config = ConfigDict(frozen=True)
 
     phase: str
     seconds: float
     share: float = Field(description="Of the trial.")
 
 
-class SweepCost(BaseModel):
+class SweepCost(Record):
     """Cost of a sweep at full length, in hours of GPUs, or of CPUs where trials have none."""
-
-    model_config = ConfigDict(frozen=True)
 
     basis: str
     figures: CostFigures
@@ -80,11 +77,8 @@ def _expense(training: TrainingConfig) -> tuple[float, ...]:
     rollout, length = training.rollout, training.longest_completion
     sampled = rollout.sampling_batch or rollout.completions_per_rollout
     models = (training.model.lora is None, training.terms.kl.coefficient > 0)
-    return length, training.device_batch, sampled, *models, length * _tokens_per_update(training)
-
-
-def _tokens_per_update(training: TrainingConfig) -> float:
-    return _minibatch(training) * training.rollout.max_completion_tokens
+    tokens_per_update = _minibatch(training) * rollout.max_completion_tokens
+    return length, training.device_batch, sampled, *models, length * tokens_per_update
 
 
 def shapes(spec: SweepSpec) -> int:
@@ -141,19 +135,17 @@ def _minibatch(training: TrainingConfig) -> int:
     return training.rollout.prompts_per_minibatch * training.rollout.completions_per_prompt
 
 
-def sweep_cost(
-    spec: SweepSpec, measured: Measured, trainings: Sequence[Mapping[str, Any]], counts: StageCounts
-) -> SweepCost:
+def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained], counts: StageCounts) -> SweepCost:
     """Extrapolate a probe to all trials.
 
     Args:
-        trainings: training of each config that the sweep begins with, as JSON; later ones are taken for the costliest.
+        trainings: training of each config that the sweep begins with; later ones are taken for the costliest.
         counts: largest number of trials of each stage.
     """
     longest, figures, seeds = costliest(spec), measured.figures, len(spec.seeds.tune)
     phases = trial_seconds(longest, figures)
     longest_s = sum(phases.values())
-    first = [TrainingConfig.model_validate(training) for training in trainings]
+    first = [training for training in trainings if isinstance(training, TrainingConfig)]  # all: no probe of others
     first_s = [sum(trial_seconds(training, figures).values()) for training in first]
     proposed = counts.tune // seeds - len(first)
     seconds = [*(first_s * seeds), *([longest_s] * (proposed * seeds + counts.confirm))]

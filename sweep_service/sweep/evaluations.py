@@ -44,11 +44,11 @@ def benchmarks_of(sweep: Sweep, trial: Trial | None, step: int) -> dict[str, Ben
 
 def _by_name(parts: Sequence[BenchmarkSettings]) -> dict[str, BenchmarkSettings]:
     """Return the first part that names each benchmark: it says how this sweep samples it, whoever asks again."""
-    found = dict[str, BenchmarkSettings]()
+    by_name = dict[str, BenchmarkSettings]()
     for part in parts:
         for name in part.names:
-            found.setdefault(name, part)
-    return found
+            by_name.setdefault(name, part)
+    return by_name
 
 
 def steps_to_keep(spec: SweepSpec, trial: Trial) -> tuple[int, ...]:
@@ -80,8 +80,10 @@ def missing_evaluations(
     by_id = {config.id: config for config in configs}
     wanted = dict[tuple[str, int, int], str | None]()
     starts = {initial_model(by_id[one.config_id].training) for one in evaluations if one.trial_id is None}
-    for config in _initial_models([by_id[trial.config_id] for trial in measured.values()]):
-        if initial_model(config.training) not in starts:  # another config may have asked for it first
+    for config in sorted((by_id[trial.config_id] for trial in measured.values()), key=lambda config: config.number):
+        start = initial_model(config.training)
+        if start not in starts:  # another config may have asked for it first
+            starts.add(start)
             wanted[config.id, 0, 0] = None
     for trial in measured.values():
         steps = [step for step in steps_to_keep(sweep.spec, trial) if (trial.id, step) in kept_models]
@@ -121,14 +123,6 @@ def evaluations_to_reopen(
         has[result.evaluation_id].add(result.benchmark)
     wanted = {one.id: benchmarks_of(sweep, by_id.get(one.trial_id or ""), one.model_step) for one in evaluations}
     return {id_: len(names) for id_, names in wanted.items() if names.keys() - has[id_]}
-
-
-def _initial_models(configs: Sequence[Config]) -> list[Config]:
-    """Return, for each different model from which these configs start, the first config that starts from it."""
-    first = dict[str, Config]()
-    for config in sorted(configs, key=lambda config: config.number):
-        first.setdefault(initial_model(config.training), config)
-    return list(first.values())
 
 
 def initial_model(training: Mapping[str, Any]) -> str:

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from search_spaces.distributions import Categorical, Distribution, Scalar
+from search_spaces.distributions import Categorical, Distribution
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
 from sweep_service.sweep.records import Event, Sweep, SweepState
-from sweep_service.sweep.spec import Seed, SpecPart, SweepSpec
+from sweep_service.sweep.spec import Budget, Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
 REFUSED: Final = "the sweep cannot be extended"
@@ -34,7 +34,7 @@ _Seeds = Given[Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)]
 
 
 class MoreConfigs(SpecPart):
-    """More configs of a random or tpe search."""
+    """More configs of a search that draws its points."""
 
     num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
         default=None, description="Number of configs to try, the earlier ones included."
@@ -55,12 +55,8 @@ class MoreSeeds(SpecPart):
     confirm: Given[MoreConfirm] = None
 
 
-class NewBudget(SpecPart):
+class NewBudget(Budget):
     """New limits; null lifts one."""
-
-    max_gpu_hours: float | None = Field(default=None, gt=0, le=1e9)
-    max_trial_hours: float | None = Field(default=None, ge=0.001, le=100_000)
-    max_wait_hours: float | None = Field(default=None, ge=0, le=100_000)
 
 
 class NewParallel(SpecPart):
@@ -103,7 +99,7 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
     document = spec.model_dump(mode="json")
     _merge(document, {name: part for name, part in extension.document.items() if name != "space"})
     for name, wanted in _space_of(extension, spec).items():
-        if not _are_the_same(spec.space.root[name], wanted):
+        if wanted.size != spec.space.root[name].size:  # of as many values all are those of before, in whatever order
             document["space"][name] = wanted.model_dump(mode="json")
     seeds, before = document["seeds"], spec.seeds
     seeds["tune"] = _in_order(before.tune, seeds["tune"])
@@ -144,22 +140,20 @@ def _lost_configs(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
 
 def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
     """Yield why parameters cannot have the values that an extension wants, each with its place."""
-    strategy = spec.search.strategy
     for name, wanted in _space_of(extension, spec).items():
         before, place = spec.space.root.get(name), pointer(("space", name))
         if before is None:
             names = ", ".join(spec.space.names)
-            meant = next((known for known in spec.space.names if known.rpartition(".")[2] == name), None)
+            meant = next((full for full in spec.space.names if full.rpartition(".")[2] == name), None)
             why = f"it is not in the sweep's space ({names}), whose configs do not say which value of it they have"
             remedy = _ELSE if meant is None else f"did you mean {meant}?"
             yield SpecError(place, f"{why}; {remedy}")
-        elif strategy != "grid":
+        elif not spec.search.is_grid:
             if wanted != before:
-                why = f"strategy {strategy} has drawn its configs from the space of before, and would from another one"
-                yield SpecError(
-                    place, f"{why} draw others; leave it out for more configs of the same space, or {_ELSE}"
-                )
-        elif missing := [value for value in _values(before) if not wanted.contains(value)]:
+                why = f"strategy {spec.search.strategy} has drawn its configs from the space of before, and would from"
+                remedy = f"leave it out for more configs of the same space, or {_ELSE}"
+                yield SpecError(place, f"{why} another one draw others; {remedy}")
+        elif missing := [value for value in map(before.at, range(before.size or 0)) if not wanted.contains(value)]:
             lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
         elif changed := _changed_values(before, wanted):
@@ -174,8 +168,8 @@ def _space_of(extension: Extension, spec: SweepSpec) -> Mapping[str, Distributio
     for name, distribution in wanted.items():
         before = spec.space.root.get(name)
         if isinstance(before, Categorical) and isinstance(distribution, Categorical) and before.values:
-            known = {choice: value for choice, value in before.values.items() if choice in distribution.choices}
-            wanted[name] = distribution.model_copy(update={"values": known | distribution.values})
+            values = {choice: value for choice, value in before.values.items() if choice in distribution.choices}
+            wanted[name] = distribution.model_copy(update={"values": values | distribution.values})
     return wanted
 
 
@@ -184,16 +178,6 @@ def _changed_values(before: Distribution, wanted: Distribution) -> list[str]:
     if not isinstance(before, Categorical) or not isinstance(wanted, Categorical):
         return []
     return [str(choice) for choice in before.choices if wanted.whole(choice) != before.whole(choice)]
-
-
-def _are_the_same(before: Distribution, wanted: Distribution) -> bool:
-    """Say whether a parameter has the same values, in whatever order, since a list of before is among the wanted."""
-    return before == wanted or before.size == wanted.size
-
-
-def _values(distribution: Distribution) -> Iterator[Scalar]:
-    """Yield the values of a parameter of a grid."""
-    return (distribution.at(index) for index in range(distribution.size or 0))
 
 
 def _shown(distribution: Distribution) -> object:

@@ -5,10 +5,11 @@ The report, MLflow and the status page write `β1=0.5`; the command line writes 
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.sweep.objective import same_objective
+from sweep_service.sweep.points import dotted
 from sweep_service.sweep.records import Config, Event, Role
 
 _SHORT: Final = {
@@ -45,17 +46,16 @@ def _last_part(name: str) -> str:
     return f"{path[-1]}.{last}" if path not in ([], ["loss"]) and last in _OF_A_GROUP else last
 
 
-def short_names(names: Sequence[str]) -> dict[str, str]:
+def short_names(names: Collection[str], shorten: Callable[[str], str] = short_name) -> dict[str, str]:
     """Shorten dotted names; those that would be the same are written in full."""
-    short = Counter(map(short_name, names))
-    return {name: last if short[last := short_name(name)] == 1 else name for name in names}
+    short = Counter(map(shorten, names))
+    return {name: last if short[last := shorten(name)] == 1 else name for name in names}
 
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Write parameters as the command line does: `beta1=0.5 beta2=1`; those without a value are left out."""
     values = {name: value for name, value in params.items() if value is not None}
-    short = Counter(map(_last_part, values))
-    names = {name: last if short[last := _last_part(name)] == 1 else name for name in values}
+    names = short_names(values, _last_part)
     return " ".join(f"{names[name]}={plain_value(value)}" for name, value in values.items())
 
 
@@ -91,7 +91,7 @@ def _told_apart(texts: Mapping[str, str], configs: Sequence[Config]) -> dict[str
     for text, group in alike.items():
         names = differing_names([config.settings for config in group]) if len(group) > 1 else []
         for config in group if len(group) > 1 else ():
-            values = ", ".join(f"{_last_part(name)}={_setting(config, name)!r}" for name in names)
+            values = ", ".join(f"{_last_part(name)}={dotted(config.settings, name)!r}" for name in names)
             apart[config.id] = f"{text} ({values or f'config {config.number}'})".lstrip()
     return apart
 
@@ -144,7 +144,7 @@ def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if any(param.startswith(f"{name}.") for param in config.params) or _is_inside(name, told):
             continue
-        if (value := _setting(config, name)) is not None and name not in both_bounds:
+        if (value := dotted(config.settings, name)) is not None and name not in both_bounds:
             told.setdefault(name, value)
     return dict(sorted(told.items(), key=lambda item: item[0] != "loss.name"))
 
@@ -152,14 +152,6 @@ def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
 def _is_inside(name: str, told: Mapping[str, Any]) -> bool:
     """Tell whether a setting belongs to a whole value that is told by its name."""
     return any(name.startswith(f"{param}.") for param in told)
-
-
-def _setting(config: Config, name: str) -> Any:
-    """Return a config's setting of a dotted name; None where it has none."""
-    value: Any = config.settings
-    for key in name.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def parameters(config: Config) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 
-from trainers.config import Frozen, TrainingConfig, with_params
+from trainers.config import Frozen, TrainingConfig
 from trainers.losses.base import MAX_STEPS
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -75,14 +75,6 @@ class OwnConfig(Frozen):
 
 Trained = TrainingConfig | OwnConfig
 """The training of one trial: a configuration of ours, or one for a program."""
-
-
-def own_config(trainer: OwnTrainer, settings: Mapping[str, Any], params: Mapping[str, Any]) -> OwnConfig:
-    """Return one point of the space.
-
-    Raises: ValueError, if a name runs through something that is not a mapping.
-    """
-    return OwnConfig(command=trainer.command, steps=trainer.steps, settings=with_params(settings, params))
 
 
 def command_line(command: Sequence[str], config: str, output: str, resume_from: str | None = None) -> list[str]:

@@ -1,15 +1,14 @@
 """The configs and trials that follow from a spec, and an estimate of their cost. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sweep_service.errors import SpecError
-from sweep_service.sweep.baselines import clip_higher, clipped
+from sweep_service.sweep.baselines import clip_higher, clipped, matched_count, rough_count
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, benchmarks_plan
-from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.budget import (
     BudgetPlan,
     Spent,
@@ -20,21 +19,18 @@ from sweep_service.sweep.budget import (
     kept_for_later,
     room,
 )
-from sweep_service.sweep.cost import Measured, SweepCost, shapes, sweep_cost
+from sweep_service.sweep.cost import Measured, SweepCost, sweep_cost
 from sweep_service.sweep.labels import params_texts, telling_params
-from sweep_service.sweep.matched_baselines import matched_count, matched_training, rough_count
-from sweep_service.sweep.own_trainer import Trained
-from sweep_service.sweep.problem_reach import problems_warning
-from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState, new_id
-from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec, config_id, content_id
-from trainers.config import TransformersEngine
+from sweep_service.sweep.plan_warnings import plan_warnings
+from sweep_service.sweep.points import BoundPoint
+from sweep_service.sweep.records import Config, Record, Role, Stage, Trial, TrialState, new_id
+from sweep_service.sweep.spec import SweepSpec
+from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
-class SweepPlan(BaseModel):
+class SweepPlan(Record):
     """Plan of a sweep. Hours are an estimate, not a promise."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     spec_digest: str
@@ -67,20 +63,44 @@ def first_records(spec: SweepSpec, sweep_id: str) -> tuple[list[Config], list[Tr
 
     Trials go seed by seed, so that every config has its first seed before any has its second.
     """
-    configs = first_configs(spec, sweep_id)
+    configs = _configs(first_points(spec, baselines(spec)), sweep_id)
     return configs, make_trials(spec, sweep_id, configs, Stage.TUNE, first_number=0)
 
 
-def first_configs(spec: SweepSpec, sweep_id: str, points: int | None = None) -> list[Config]:
-    """Return the configs that a sweep begins with; of a grid all points, or only so many."""
+RolePoint = tuple[Role, BoundPoint]
+"""A point of a sweep, and why it is in it."""
+
+
+def baselines(spec: SweepSpec) -> list[RolePoint]:
+    """Return the baselines that a sweep has from the start."""
+    compared: list[RolePoint] = []
+    if spec.trainer is not None and spec.trainer.baseline is not None:
+        compared.append((Role.BASELINE, spec.at(spec.trainer.baseline)))
+    if spec.baselines.ppo_clip:
+        compared.append((Role.BASELINE, spec.bound.point(clipped(spec.base))))
+    if spec.baselines.dapo:
+        compared.append((Role.DAPO, spec.bound.point(clip_higher(spec.base))))
+    return compared
+
+
+def first_points(spec: SweepSpec, compared: Sequence[RolePoint], most: int | None = None) -> Iterator[RolePoint]:
+    """Yield the points that a sweep begins with, the baselines first; of a grid all its points, or only so many."""
+    yield from compared
+    if spec.search.is_grid:
+        yield from ((Role.SPACE, point) for point in _in_grid(spec, compared))
+        yield from ((Role.SPACE, spec.at(params)) for params in islice(spec.space.grid(), most))
+
+
+def _in_grid(spec: SweepSpec, compared: Sequence[RolePoint]) -> list[BoundPoint]:
+    """Return those of the baselines that are points of the grid, too."""
+    different = {point.id: point for _, point in compared}.values()
+    return [point for point in different if spec.space.contains(point.params) and spec.at(point.params).id == point.id]
+
+
+def _configs(points: Iterable[RolePoint], sweep_id: str) -> list[Config]:
     configs: dict[str, Config] = {}
-    comparators = baselines(spec)
-    for role, training in comparators:
-        add_config(configs, spec, sweep_id, role, training)
-    if spec.search.strategy == "grid":
-        for training in _in_grid(spec, comparators).values():
-            add_config(configs, spec, sweep_id, Role.SPACE, training)
-        _add_points(configs, spec, sweep_id, points)
+    for role, point in points:
+        add_config(configs, sweep_id, role, point)
     return list(configs.values())
 
 
@@ -90,60 +110,30 @@ def new_points(spec: SweepSpec, sweep_id: str, configs: Sequence[Config]) -> lis
     There are some once the sweep was given more values. New configs are numbered after those of before.
     """
     points = sum(Role.SPACE in config.roles for config in configs)
-    if spec.search.strategy != "grid" or points >= spec.space.grid_size():
+    if not spec.search.is_grid or points >= spec.space.grid_size():
         return []
     present = {config.id: config for config in configs}
-    _add_points(by_id := dict(present), spec, sweep_id)
+    by_id = dict(present)
+    for params in spec.space.grid():
+        add_config(by_id, sweep_id, Role.SPACE, spec.at(params))
     return [config for config in by_id.values() if config != present.get(config.id)]
 
 
-def _add_points(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, points: int | None = None) -> None:
-    """Add all points of a grid, or only the first so many."""
-    for point in islice(spec.space.grid(), points):
-        add_config(configs, spec, sweep_id, Role.SPACE, spec.trained(point))
-
-
-def _in_grid(spec: SweepSpec, comparators: Sequence[tuple[Role, Trained]]) -> dict[str, Trained]:
-    """Return those of the baselines that are points of the grid, too, by config id."""
-    different = {config_id(training): training for _, training in comparators}
-    points = {id_: spec.point_of(training) for id_, training in different.items()}
-    return {
-        id_: different[id_]
-        for id_, point in points.items()
-        if spec.space.contains(point) and config_id(spec.trained(point)) == id_
-    }
-
-
-def baselines(spec: SweepSpec) -> list[tuple[Role, Trained]]:
-    """Return the role and the training of each baseline that a sweep has from the start."""
-    comparators: list[tuple[Role, Trained]] = []
-    if spec.trainer is not None and spec.trainer.baseline is not None:
-        comparators.append((Role.BASELINE, spec.trained(spec.trainer.baseline)))
-    if spec.baselines.ppo_clip:
-        comparators.append((Role.BASELINE, clipped(spec.base)))
-    if spec.baselines.dapo:
-        comparators.append((Role.DAPO, clip_higher(spec.base)))
-    return comparators
-
-
-def add_config(configs: dict[str, Config], spec: SweepSpec, sweep_id: str, role: Role, training: Trained) -> Config:
+def add_config(configs: dict[str, Config], sweep_id: str, role: Role, point: BoundPoint) -> Config:
     """Add a config to `configs` (by id, in order), or the role to the config that is already there."""
-    content = training.model_dump(mode="json", exclude={"seed"})
-    id_ = content_id(content)
-    config = configs.get(id_)
-    if config is not None:
-        roles = config.roles if role in config.roles else (*config.roles, role)
-        config = config.model_copy(update={"roles": roles})
-    else:
+    config = configs.get(point.id)
+    if config is None:
         config = Config(
-            id=id_,
+            id=point.id,
             sweep_id=sweep_id,
             number=len(configs),
             roles=(role,),
-            params=spec.point_of(training),
-            training=content,
+            params=point.params,
+            training=point.content,
         )
-    configs[id_] = config
+    elif role not in config.roles:
+        config = config.model_copy(update={"roles": (*config.roles, role)})
+    configs[point.id] = config
     return config
 
 
@@ -184,45 +174,32 @@ def confirm_records(
     """
     by_id = {config.id: config for config in configs}
     baseline = [config for config in configs if {Role.BASELINE, Role.DAPO} & set(config.roles)]
-    trainings = [matched_training(config) for config in chosen] if spec.baselines.matched else []
-    matched = [add_config(by_id, spec, sweep_id, Role.MATCHED, training) for training in trainings]
+    trainings = [TrainingConfig.model_validate(config.training) for config in chosen if spec.baselines.matched]
+    points = [spec.bound.point(clipped(training)) for training in trainings]
+    matched = [add_config(by_id, sweep_id, Role.MATCHED, point) for point in points]
     confirmed = {config.id: config for config in (*chosen, *baseline, *matched)}
     changed = {config.id: config for config in matched}
     return [*changed.values()], make_trials(spec, sweep_id, confirmed.values(), Stage.CONFIRM, first_number)
 
 
-class FirstCounts(NamedTuple):
-    """Number of configs that a sweep begins with."""
-
-    configs: int
-    contenders: int
-    """Points of the space among them, but for one that is the baseline."""
-
-
-def first_counts(spec: SweepSpec) -> FirstCounts:
-    """Count what `first_configs` makes, without making it: the points of a grid all differ."""
-    return _first_counts(spec, baselines(spec))
-
-
-def _first_counts(spec: SweepSpec, comparators: Sequence[tuple[Role, Trained]]) -> FirstCounts:
-    different = len({config_id(training) for _, training in comparators})
-    if spec.search.strategy != "grid":
-        return FirstCounts(different, 0)
-    both, points = _in_grid(spec, comparators), spec.space.grid_size()
-    baseline_is_point = any(role is Role.BASELINE and config_id(training) in both for role, training in comparators)
-    return FirstCounts(different + points - len(both), points - baseline_is_point)
-
-
 def stage_counts(spec: SweepSpec) -> StageCounts:
-    """Return how many trials a sweep has at most."""
-    comparators = baselines(spec)
-    first, proposed = _first_counts(spec, comparators), spec.search.num_configs or 0
-    tune = (first.configs + proposed) * len(spec.seeds.tune)
+    """Return how many trials a sweep has at most, without making them: the points of a grid all differ."""
+    return _counts_beside(spec, baselines(spec))
+
+
+def _counts_beside(spec: SweepSpec, compared: Sequence[RolePoint]) -> StageCounts:
+    """Return how many trials a sweep with these baselines has at most."""
+    different = {point.id: point.training for _, point in compared}
+    configs = contenders = most_points(spec)
+    if spec.search.is_grid:
+        in_grid = {point.id for point in _in_grid(spec, compared)}
+        contenders -= any(role is Role.BASELINE and point.id in in_grid for role, point in compared)
+        configs -= len(in_grid)
+    tune = (len(different) + configs) * len(spec.seeds.tune)
     if spec.seeds.confirm is None:
         return StageCounts(tune, 0)
-    chosen = min(spec.seeds.confirm.top_k, first.contenders + proposed)
-    compared = {config_id(training): training for _, training in comparators}
-    arms = chosen + len(compared) + matched_count(spec, list(compared.values()), chosen)
+    chosen = min(spec.seeds.confirm.top_k, contenders)
+    arms = chosen + len(different) + matched_count(spec, list(different.values()), chosen)
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
@@ -267,7 +244,7 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
 
 def most_points(spec: SweepSpec) -> int:
     """Return how many configs a sweep can choose from: the points of its grid, or those that are proposed."""
-    return spec.space.grid_size() if spec.search.strategy == "grid" else spec.search.num_configs or 0
+    return spec.space.grid_size() if spec.search.is_grid else spec.search.num_configs or 0
 
 
 def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
@@ -276,7 +253,7 @@ def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
     if confirm is None or confirm.top_k <= most:
         return []
     configs = "one config" if most == 1 else f"{most} configs"
-    more = "more values in space" if spec.search.strategy == "grid" else "a larger search.num_configs"
+    more = "more values in space" if spec.search.is_grid else "a larger search.num_configs"
     text = f"{confirm.top_k} is more than the sweep can confirm: it has {configs} to choose from"
     return [SpecError("/seeds/confirm/top_k", f"{text}; give at most {most}, or {more} as well")]
 
@@ -294,22 +271,20 @@ def make_plan(
         measured: figures of a probe of the same shape; without both, a shipped guess is used.
         problems: number of problems of each benchmark of the spec; None leaves their cost out.
     """
-    tune, confirm = counts = stage_counts(spec)
-    configs = first_configs(spec, "plan", None if measured else _SHOWN)
-    shown = configs[:_SHOWN]
+    compared = baselines(spec)
+    tune, confirm = counts = _counts_beside(spec, compared)
+    first = list(first_points(spec, compared, None if measured else _SHOWN))
+    shown = _configs(first, "plan")[:_SHOWN]
     told, labels = telling_params(shown), params_texts(shown)
-    cost = sweep_cost(spec, measured, [config.training for config in configs], counts) if measured else None
+    trainings = {point.id: point.training for _, point in first}
+    cost = sweep_cost(spec, measured, [*trainings.values()], counts) if measured else None
     estimate = _estimate(spec, counts, seconds_per_step, cost)
-    warnings = _warnings(spec, guessed=seconds_per_step is None and cost is None)
-    if cost is not None and shapes(spec) > 1:
-        warnings.append(_SCALED)
-    if measured and (too_few := problems_warning(spec, measured.figures.validation_problems)):
-        warnings.append(too_few)
+    warnings = plan_warnings(spec, measured, guessed=seconds_per_step is None and cost is None)
     return SweepPlan(
         name=spec.name,
         spec_digest=spec.digest,
-        configs=first_counts(spec).configs + (spec.search.num_configs or 0),
-        baselines=[role for role, _ in baselines(spec)],
+        configs=tune // len(spec.seeds.tune),
+        baselines=[role for role, _ in compared],
         first_configs=[told[config.id] for config in shown],
         first_labels=[labels[config.id] for config in shown],
         first_roles=[list(config.roles) for config in shown],
@@ -355,78 +330,4 @@ def _estimate(
 _SHOWN = 20
 """Number of configs that a plan shows."""
 _GUESSED_SECONDS_PER_STEP = 0.04
-_RUNS_FOR_A_TENTH: Final = 29
-"""Number of runs without a collapse that exclude a rate of 10 % or more with 95 % confidence: 0.9 ** 29 < 0.05."""
 _START_S = 6.0
-_SCALED = (
-    "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the others "
-    "is scaled by their tokens"
-)
-
-
-def _warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    own = spec.trainer is not None
-    warnings = _own_trainer_warnings(spec, guessed=guessed) if own else _training_warnings(spec, guessed=guessed)
-    return [*warnings, *_seed_warnings(spec), *([] if own else _beta_warnings(spec))]
-
-
-def _own_trainer_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    warnings: list[str] = []
-    if guessed:
-        warnings.append(
-            "no trial of this command has run yet, and no probe can measure it: its hours are a mere guess; "
-            "run one trial first"
-        )
-    if spec.trainer is None or spec.trainer.baseline is None:
-        warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
-    return warnings
-
-
-def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
-    warnings: list[str] = []
-    if guessed and spec.base.model.name != "tiny_qwen2":
-        warnings.append(
-            "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
-            "sweeps probe -f SPEC"
-        )
-    warmup, steps = spec.base.optimizer.warmup_steps, spec.base.steps
-    if warmup >= steps and not {"optimizer.warmup_steps", "steps"} & set(spec.space.names):
-        warnings.append(
-            f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
-            "and the policy hardly changes; lower it"
-        )
-    evaluations, last = -(-steps // spec.base.evaluation.every_steps), spec.objective.last
-    if evaluations < last:
-        warnings.append(
-            f"objective.last {last}: a trial has {evaluations} evaluation{'s' * (evaluations != 1)} and one of before "
-            "training, which is then averaged, too; evaluate more often, or lower objective.last"
-        )
-    sampling, evaluated = spec.base.rollout.sampling_batch, spec.base.evaluation.sampling_batch
-    if sampling is not None and sampling < evaluated and isinstance(spec.base.rollout.engine, TransformersEngine):
-        warnings.append(
-            f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
-            "more memory than sampling does; if memory is scarce, set it as low"
-        )
-    return warnings
-
-
-def _seed_warnings(spec: SweepSpec) -> list[str]:
-    warnings: list[str] = []
-    if len(spec.seeds.tune) < 2:
-        warnings.append("one tune seed: the winner of a single seed is mostly luck")
-    if spec.seeds.confirm is None:
-        warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
-    elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
-        warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
-    elif len(spec.seeds.confirm.seeds) < _RUNS_FOR_A_TENTH:
-        seeds = len(spec.seeds.confirm.seeds)
-        warnings.append(
-            f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
-            f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
-        )
-    return warnings
-
-
-def _beta_warnings(spec: SweepSpec) -> list[str]:
-    nothing = [] if spec.baselines.ppo_clip else ["no PPO-clip baseline: the report has nothing to compare with"]
-    return nothing + beta_design_warnings(spec)

@@ -76,7 +76,7 @@ class DesiredState(StrEnum):
         return self is DesiredState.CANCEL
 
     def shown(self, state: SweepState) -> str:
-        """Return the word for a sweep in this state of which this is wished: also one for being on the way to it."""
+        """Return the word shown for a sweep in this state: PAUSING and CANCELLING while the wish is carried out."""
         if self is DesiredState.CANCEL and not state.is_over:
             return "CANCELLING"
         if self is DesiredState.PAUSE and state.needs_runner:

@@ -1,19 +1,17 @@
 """The spec of a sweep: one `SweepSpec` for REST, CLI and Python."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, Strict, StringConstraints, field_validator, model_validator
-from pydantic_core import to_jsonable_python
+from pydantic import BeforeValidator, Field, Strict, StringConstraints, field_validator, model_validator
 
-from search_spaces.distributions import Categorical
 from search_spaces.presets import PRESETS
-from search_spaces.space import SearchSpace, Strategy
-from sweep_service.sweep.own_trainer import OwnConfig, OwnTrainer, Trained, own_config
-from trainers.config import CountdownTask, Frozen, TrainingConfig, VLLMEngine, with_params
+from search_spaces.space import SearchSpace
+from search_spaces.strategies import STRATEGIES, Strategy, drawing_strategies
+from sweep_service.sweep.own_trainer import OwnTrainer, Trained
+from sweep_service.sweep.points import BoundPoint, BoundSpace, digest
+from trainers.config import Frozen, TrainingConfig, VLLMEngine
 from trainers.config.base import CatalogName
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
@@ -53,17 +51,27 @@ class SpecPart(Frozen):
 class Search(SpecPart):
     """Who proposes the next config."""
 
-    strategy: Strategy = "grid"
-    num_configs: int | None = Field(default=None, ge=1, le=10_000, description="For random and tpe: how many to try.")
+    strategy: Strategy = Field(
+        default="grid", description="; ".join(f"{name}: {row.meaning}" for name, row in STRATEGIES.items()) + "."
+    )
+    num_configs: int | None = Field(
+        default=None, ge=1, le=10_000, description=f"For {drawing_strategies('and')}: how many to try."
+    )
     seed: Seed = 0
 
     @model_validator(mode="after")
     def _count(self) -> Self:
-        if self.strategy == "grid" and self.num_configs is not None:
-            raise ValueError("a grid tries every point; leave num_configs out, or use strategy random or tpe")
-        if self.strategy != "grid" and self.num_configs is None:
+        if self.is_grid and self.num_configs is not None:
+            remedy = f"leave num_configs out, or use strategy {drawing_strategies('or')}"
+            raise ValueError(f"a grid tries every point; {remedy}")
+        if not self.is_grid and self.num_configs is None:
             raise ValueError(f"strategy {self.strategy} needs num_configs: how many configs to try")
         return self
+
+    @property
+    def is_grid(self) -> bool:
+        """True if all points of the space are tried; otherwise `num_configs` points are drawn, one by one."""
+        return STRATEGIES[self.strategy].is_grid
 
 
 MIN_SEEDS: Final = 3
@@ -316,12 +324,12 @@ class SweepSpec(SpecPart):
         """Leave out the baselines of our losses where another program trains; who asks for one is refused later."""
         if not isinstance(data, Mapping):
             return data
-        given = cast("Mapping[str, Any]", data)
-        baselines = given.get("baselines", {})
-        if given.get("trainer") is None or not isinstance(baselines, Mapping):
-            return given
+        document = cast("Mapping[str, Any]", data)
+        baselines = document.get("baselines", {})
+        if document.get("trainer") is None or not isinstance(baselines, Mapping):
+            return document
         none = dict.fromkeys(Baselines.model_fields, False)
-        return {**given, "baselines": {**none, **cast("Mapping[str, Any]", baselines)}}
+        return {**document, "baselines": {**none, **cast("Mapping[str, Any]", baselines)}}
 
     @property
     def evaluation_resources(self) -> Resources:
@@ -329,16 +337,25 @@ class SweepSpec(SpecPart):
         own = self.benchmarks.resources.model_dump(exclude_none=True) if self.benchmarks else {}
         return self.resources.model_copy(update={**own, "processes": 1})
 
+    @cached_property
+    def bound(self) -> BoundSpace:
+        """The space on the base settings, in which each point is bound once."""
+        return BoundSpace(self.space, self.training, self.trainer, self.benchmarks.names if self.benchmarks else ())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, which binds points anew."""
+        copy = super().model_copy(update=update, deep=deep)
+        cast("dict[str, Any]", copy.__dict__).pop("bound", None)
+        return copy
+
+    def at(self, params: Mapping[str, Any]) -> BoundPoint:
+        """Return the point with these values."""
+        return self.bound.point(self.bound.bind(params))
+
     @property
     def trained_base(self) -> Trained:
-        """The training configuration before the space's values are set."""
-        return self.trained({})
-
-    def trained(self, params: Mapping[str, Any]) -> Trained:
-        """Return what is trained at one point of the space, by whichever trainer."""
-        if self.trainer is None:
-            return self.bind(params)
-        return own_config(self.trainer, self.training, self.space.whole(params))
+        """The training before the space's values are set, by whichever trainer."""
+        return self.bound.bind({})
 
     @property
     def base(self) -> TrainingConfig:
@@ -346,45 +363,10 @@ class SweepSpec(SpecPart):
         return self.bind({})
 
     def bind(self, params: Mapping[str, Any]) -> TrainingConfig:
-        """Return the training configuration of one point of the space, kept apart from the sweep's benchmarks.
-
-        Only of a sweep that our trainer trains; `trained` is for all.
-        """
-        assert self.trainer is None, "a program of one's own has no TrainingConfig"
-        training = TrainingConfig.model_validate(with_params(self.training, self.space.whole(params)))
-        if self.benchmarks is None or isinstance(training.task, CountdownTask):
-            return training
-        names = tuple(dict.fromkeys((*training.task.apart_from, *self.benchmarks.names)))
-        return training.model_copy(update={"task": training.task.model_copy(update={"apart_from": names})})
-
-    def point_of(self, training: Trained) -> dict[str, Any]:
-        """Return the value that each parameter of the space has in a training; a whole value by its name.
-
-        None where the training has no such setting, or a whole value that has no name.
-        """
-        return {name: self._value_of(name, setting(training, name)) for name in self.space.names}
-
-    def _value_of(self, name: str, read: Any) -> Any:
-        text = json.dumps(read, sort_keys=True)
-        for known, value in self._whole_values.get(name, ()):
-            if value == text:
-                return known
-        names = dict(self._whole_values.get(name, ()))  # a plain value of this name is another one
-        return None if isinstance(read, dict | list) or read in names else read
-
-    @cached_property
-    def _whole_values(self) -> dict[str, list[tuple[str, str]]]:
-        """Names of whole values, with the values as a training reads them, as JSON (1 is not true), by parameter."""
-        first = next(self.space.corners())
-
-        def read(name: str, known: str) -> str:
-            return json.dumps(setting(self.trained({**first, name: known}), name), sort_keys=True)
-
-        return {
-            name: [(known, read(name, known)) for known in distribution.values]
-            for name, distribution in self.space.root.items()
-            if isinstance(distribution, Categorical) and distribution.values
-        }
+        """Return the training configuration with these values; only of a sweep that our trainer trains."""
+        training = self.bound.bind(params)
+        assert isinstance(training, TrainingConfig), "a program of one's own has no TrainingConfig"
+        return training
 
     @property
     def comparators(self) -> int:
@@ -405,37 +387,4 @@ class SweepSpec(SpecPart):
     @property
     def digest(self) -> str:
         """Hash of the canonical spec."""
-        return _digest(self.model_dump(mode="json"))
-
-
-def setting(training: Trained, name: str) -> Any:
-    """Read a dotted name; None where this training has no such setting (a DAPO baseline has no beta1)."""
-    if isinstance(training, OwnConfig):
-        return _read(training.settings, name)
-    if name == "loss.epsilon":  # sets both bounds, and is read back where they are equal
-        low, high = setting(training, "loss.epsilon_low"), setting(training, "loss.epsilon_high")
-        return low if low == high else None
-    return _read(training, name)
-
-
-def _read(node: Any, name: str) -> Any:
-    for key in name.split("."):
-        if isinstance(node, BaseModel):
-            node = getattr(node, key) if key in type(node).model_fields else (node.model_extra or {}).get(key)
-        else:
-            node = node.get(key) if isinstance(node, dict) else None
-    return to_jsonable_python(node)
-
-
-def config_id(training: Trained) -> str:
-    """Name a point: the hash of all training parameters but the seed. The same point has one name everywhere."""
-    return content_id(training.model_dump(mode="json", exclude={"seed"}))
-
-
-def content_id(content: Mapping[str, Any]) -> str:
-    """Return `config_id` of a training that is JSON already, without its seed."""
-    return "cfg_" + _digest(content)[:12]
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return digest(self.model_dump(mode="json"))

@@ -9,7 +9,7 @@ class SweepFilter(NamedTuple):
     """The sweeps that a list shows: those that meet all conditions. Without any it shows all."""
 
     states: tuple[SweepState, ...] = ()
-    """States of which a sweep must be in one."""
+    """A sweep must be in one of these states."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels that a sweep must have, all of them, as names and texts."""
     text: str = ""

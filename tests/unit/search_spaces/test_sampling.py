@@ -8,7 +8,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from search_spaces import sampling
 from search_spaces.sampling import Observation, propose
-from search_spaces.space import Point, SearchSpace, Strategy
+from search_spaces.space import Point, SearchSpace
+from search_spaces.strategies import DRAWING, STRATEGIES, Strategy
 
 SMALL = SearchSpace.model_validate(
     {"a": [True, "x", None], "b": {"type": "int", "low": 0, "high": 4, "step": 2}, "c": "fixed"}
@@ -24,8 +25,8 @@ MIXED = SearchSpace.model_validate(
     }
 )
 SQUARE = SearchSpace.model_validate({name: {"type": "float", "low": 0, "high": 1} for name in ("x", "y")})
-every_strategy = pytest.mark.parametrize("strategy", ["grid", "random", "tpe"])
-every_drawing_strategy = pytest.mark.parametrize("strategy", ["random", "tpe"])
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+every_drawing_strategy = pytest.mark.parametrize("strategy", DRAWING)
 
 
 def peak(point: Point) -> float:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from search_spaces.distributions import whole_name
 from search_spaces.sampling import Observation, propose
 from search_spaces.space import SearchSpace
+from search_spaces.strategies import STRATEGIES
 
 SCHEDULES: dict[str, Any] = {"flat": [], "late": [{"step": 200, "beta1": 0.1}]}
 
@@ -72,7 +73,7 @@ def test_what_cannot_be_named_is_refused(entry: object, reason: str) -> None:
         space(entry)
 
 
-@pytest.mark.parametrize("strategy", ["grid", "random", "tpe"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_proposes_the_names(strategy: Any) -> None:
     named, history = space({"type": "categorical", "values": SCHEDULES}), list[Observation]()
     while point := propose(named, strategy, 0, history):

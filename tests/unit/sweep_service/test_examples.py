@@ -12,8 +12,9 @@ from sweep_service.cli.spec_file import read_spec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.own_trainer import OwnConfig
 from sweep_service.sweep.plan import first_records, make_plan, stage_counts
+from sweep_service.sweep.points import setting
 from sweep_service.sweep.records import Role
-from sweep_service.sweep.spec import SweepSpec, setting
+from sweep_service.sweep.spec import SweepSpec
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset, chatml_tokenizer, deepseek_tokenizer
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
 from trainers.tasks.prompted_problems import PromptedProblems
@@ -93,7 +94,7 @@ def test_an_example_can_be_planned_and_every_point_binds(name: str) -> None:
     assert make_plan(spec, 1.0).hours > 0
     points = list(spec.space.grid() if spec.space.size else spec.space.corners())
     kind = TrainingConfig if spec.trainer is None else OwnConfig
-    assert all(isinstance(spec.trained(point), kind) for point in points)
+    assert all(isinstance(spec.at(point).training, kind) for point in points)
 
 
 def test_the_demo_measures_its_confirmed_models_on_problems_that_it_keeps_apart() -> None:

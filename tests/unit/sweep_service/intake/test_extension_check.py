@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from search_spaces.strategies import DRAWING
 from sweep_service.errors import InvalidSpec
 from sweep_service.intake.extension_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
@@ -185,7 +186,7 @@ def test_more_to_confirm_than_there_can_be_is_refused_at_submission() -> None:
     assert one.seeds.confirm is not None
 
 
-@pytest.mark.parametrize("strategy", ["random", "tpe"])
+@pytest.mark.parametrize("strategy", DRAWING)
 def test_a_search_keeps_its_space_and_its_configs(strategy: str) -> None:
     spec = spec_of(**DRAWN | {"search": {"strategy": strategy, "num_configs": 3}})
     wider = {"loss.beta1": {"type": "float", "low": 0, "high": 2}}

@@ -35,7 +35,7 @@ class Work:
         self._count(monkeypatch, plan, "Config", "configs")
         self._count(monkeypatch, plan, "Trial", "trials")
         self._count(monkeypatch, complaints.difflib, "get_close_matches", "similar")
-        self._count(monkeypatch, space_check, "_bound", "points")
+        self._count(monkeypatch, space_check, "_tried", "points")
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, kind: str) -> None:
         original = getattr(owner, name)

@@ -162,7 +162,7 @@ def test_two_names_of_one_value_are_refused() -> None:
 def test_values_that_only_python_takes_for_one_keep_their_names() -> None:
     values = {"one": {"k": 1}, "true": {"k": True}, "real": {"k": 1.0}}
     spec = parse_spec(OWN | {"space": {"beta": {"type": "categorical", "values": values}}})
-    assert [spec.point_of(spec.trained(point)) for point in spec.space.grid()] == list(spec.space.grid())
+    assert [spec.at(point).params for point in spec.space.grid()] == list(spec.space.grid())
 
 
 def test_no_benchmarks_are_added_to_it(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from search_spaces.space import SearchSpace
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.report.verdict.comparators import differs_in
 from sweep_service.runner.trainer_process import needed_packages
 from sweep_service.sweep.baselines import clip_higher, clipped
 from sweep_service.sweep.labels import params_texts
 from sweep_service.sweep.plan import first_records, make_plan
+from sweep_service.sweep.points import BoundSpace
 from sweep_service.sweep.records import Role
-from sweep_service.sweep.spec import config_id
 from tests.loss_packages import TEMPERED, install, package_site
 from tests.refusals import refusals
 from trainers.config import TrainingConfig
@@ -133,7 +134,7 @@ def test_a_job_says_which_package_it_needs() -> None:
 
 
 def test_its_name_follows_from_its_parameters_as_ours_do() -> None:
-    one, other = (TrainingConfig.model_validate({"loss": {"name": "tempered", "alpha": a}}) for a in (0.5, 0.6))
-    assert (
-        config_id(one) == config_id(TrainingConfig.model_validate({"loss": {"name": "tempered"}})) != config_id(other)
-    )
+    bound = BoundSpace(SearchSpace({}), {})
+    trainings = [{"name": "tempered"}, {"name": "tempered", "alpha": 0.5}, {"name": "tempered", "alpha": 0.6}]
+    plain, same, other = (bound.point(TrainingConfig.model_validate({"loss": loss})).id for loss in trainings)
+    assert plain == same != other

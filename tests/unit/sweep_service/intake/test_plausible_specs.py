@@ -3,11 +3,10 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from search_spaces.space import Strategy
+from search_spaces.strategies import STRATEGIES
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.plan import first_records, make_plan
@@ -51,6 +50,6 @@ def test_plausible_specs_are_accepted(cache: Path) -> None:
             )
         )
     everything = {*OF_LOSS, "pretrained", "tiny_qwen2", "lora True", "expressions", "countdown", "word_problems"}
-    everything |= {*get_args(Strategy), "transformers", "vllm", "colocate", "server"}
+    everything |= {*STRATEGIES, "transformers", "vllm", "colocate", "server"}
     everything |= {"gpus 0", "gpus 0.5", "gpus 8", "fsdp", "zero3"}
     assert everything <= seen.keys()

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import InvalidSpec
 from sweep_service.intake import space_check, spec_check
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep import plan
-from sweep_service.sweep.plan import MAX_TRIALS, first_counts, first_records, make_plan, stage_counts
+from sweep_service.sweep.plan import MAX_TRIALS, baselines, first_records, make_plan, stage_counts
 from trainers.config import TrainingConfig
 
 
@@ -31,7 +32,7 @@ def test_one_misspelt_name_is_one_complaint_however_many_values_it_has() -> None
     told = refusals(spec(space={"loss.beta9": list(range(800))}))
     assert told[1:] == [
         ("/space/loss.beta9", UNKNOWN),
-        ("/space", "the grid has 800 points, more than 500; vary fewer values, or use random or tpe"),
+        ("/space", f"the grid has 800 points, more than 500; vary fewer values, or use {drawing_strategies('or')}"),
     ]
     assert told[0][1].startswith("its lists have 800 values together, more than 500; give ranges")
 
@@ -112,7 +113,7 @@ def test_a_sweep_has_a_limit_of_trials_and_points(change: dict[str, Any], place:
 def test_too_many_trials_are_counted_and_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     for made in ("add_config", "make_trials"):
         monkeypatch.setattr(plan, made, None)
-    monkeypatch.setattr(space_check, "_bound", lambda *_: TrainingConfig())
+    monkeypatch.setattr(space_check, "_tried", lambda *_: TrainingConfig())
     assert "trials" in refusals(spec(space={"loss.beta1": RANGE}, seeds={"tune": list(range(50))}))[0][1]
 
 
@@ -141,8 +142,11 @@ def test_a_plan_makes_the_configs_that_it_shows(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_counted_is_what_is_made(change: dict[str, Any]) -> None:
     parsed = parse_spec(spec(**change))
     configs, trials = first_records(parsed, "swp")
-    first = first_counts(parsed)
-    assert first.configs == len(configs)
-    assert first.contenders == sum("space" in config.roles and "baseline" not in config.roles for config in configs)
-    proposed = (parsed.search.num_configs or 0) * len(parsed.seeds.tune)
-    assert stage_counts(parsed).tune == len(trials) + proposed <= MAX_TRIALS
+    proposed = parsed.search.num_configs or 0
+    assert stage_counts(parsed).tune == len(trials) + proposed * len(parsed.seeds.tune) <= MAX_TRIALS
+    confirm = {"seeds": parsed.seeds.model_dump() | {"confirm": {"top_k": 100, "seeds": [99]}}}
+    off = {"baselines": parsed.baselines.model_dump() | {"matched": False}}
+    confirmed = parse_spec(spec(**change | confirm | off), of_before=True)
+    contenders = sum("space" in config.roles and "baseline" not in config.roles for config in configs)
+    compared = len({point.id for _, point in baselines(confirmed)})
+    assert stage_counts(confirmed).confirm == contenders + proposed + compared

@@ -45,7 +45,7 @@ def tuned(
     )
     found = {config.id: config for config in first_records(spec, "swp_test")[0]}
     for point in points or ():
-        add_config(found, spec, "swp_test", Role.SPACE, spec.bind(point))
+        add_config(found, "swp_test", Role.SPACE, spec.at(point))
     configs = list(found.values())
     planned = make_trials(spec, "swp_test", configs, Stage.TUNE, 0)
     trials: list[Trial] = []

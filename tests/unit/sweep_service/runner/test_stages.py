@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
+from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import Records, next_records
+from sweep_service.sweep.baselines import clipped
 from sweep_service.sweep.extension import Extension, extended
-from sweep_service.sweep.matched_baselines import matched_training
 from sweep_service.sweep.objective import choose
 from sweep_service.sweep.plan import first_records, stage_counts
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
-from sweep_service.sweep.spec import config_id
 from tests.stored_sweeps import make_sweep
+from trainers.config import TrainingConfig
 
 BETA = {"type": "float", "low": 0, "high": 1}
 
@@ -132,7 +133,7 @@ def test_stopped_trials_keep_no_stage_waiting_and_discarded_ones_are_missing() -
     assert best not in {trial.config_id for trial in found[1]}
 
 
-@pytest.mark.parametrize("strategy", ["random", "tpe"])
+@pytest.mark.parametrize("strategy", DRAWING)
 def test_the_sampler_proposes_until_there_are_enough(strategy: str) -> None:
     sweep, configs, trials = sweep_of(
         space={"loss.beta1": BETA, "loss.beta2": [0, 0.5, 1], "optimizer.warmup_steps": [0, 40]},
@@ -236,7 +237,7 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     sweep, configs, trials = sweep_of(space=space, seeds=seeds)
     configs, trials = run_on(sweep, configs, trials)
     chosen = choose(configs, {c.id: fraction(c) for c in configs}, top_k)
-    twins = {config_id(matched_training(config)) for config in chosen}
+    twins = {sweep.spec.bound.point(clipped(TrainingConfig.model_validate(config.training))).id for config in chosen}
     baselines = {config.id for config in configs if Role.BASELINE in config.roles}
     wanted = {config.id for config in chosen} | twins | baselines
     assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}

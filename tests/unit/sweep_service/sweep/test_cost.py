@@ -6,7 +6,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.cost import Measured, above_budget, costliest, probe_shape, shapes, sweep_cost, trial_seconds
-from sweep_service.sweep.plan import first_records, make_plan, stage_counts
+from sweep_service.sweep.plan import baselines, first_points, make_plan, stage_counts
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig, with_params
 from trainers.cost.cost_figures import CostFigures
@@ -103,7 +103,7 @@ def test_what_differs_from_the_probe_is_scaled(changes: dict[str, Any], phase: s
 
 
 def cost_of(spec: SweepSpec) -> Any:
-    trainings = [config.training for config in first_records(spec, "plan")[0]]
+    trainings = [point.training for _, point in first_points(spec, baselines(spec))]
     return sweep_cost(spec, MEASURED, trainings, stage_counts(spec))
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.runner.stages import next_records
+from sweep_service.sweep.baselines import matched_count
 from sweep_service.sweep.labels import config_labels, differing_names, params_texts
-from sweep_service.sweep.matched_baselines import matched_count
 from sweep_service.sweep.own_trainer import OwnConfig, command_line, settings_of_base
-from sweep_service.sweep.plan import baselines, first_configs, first_records, make_plan, stage_counts
+from sweep_service.sweep.plan import baselines, first_records, make_plan, stage_counts
+from sweep_service.sweep.points import setting
 from sweep_service.sweep.records import Role
-from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from sweep_service.sweep.spec import SweepSpec
 from tests.stored_sweeps import make_sweep
 from trainers.config import TrainingConfig
 
@@ -25,11 +26,11 @@ OWN: dict[str, Any] = {
 
 def test_a_config_is_named_by_its_command_its_steps_and_its_settings() -> None:
     spec = parse_spec(OWN)
-    ids = {config_id(spec.trained({"beta": beta})) for beta in (0, 1)}
+    ids = {spec.at({"beta": beta}).id for beta in (0, 1)}
     assert len(ids) == 2
     for changed in ({"command": ["python3", "/opt/other.py"]}, {"steps": 301}):
         other = parse_spec(OWN | {"trainer": OWN["trainer"] | changed})
-        assert config_id(other.trained({"beta": 0})) not in ids
+        assert other.at({"beta": 0}).id not in ids
         assert other.digest != spec.digest
     assert SweepSpec.model_validate_json(spec.model_dump_json()) == spec
     ours = parse_spec({"name": "ours", "space": {"loss.beta1": [0, 1]}})
@@ -39,7 +40,7 @@ def test_a_config_is_named_by_its_command_its_steps_and_its_settings() -> None:
 
 def test_the_space_sets_dotted_names_of_settings_of_which_nothing_is_known() -> None:
     spec = parse_spec(OWN)
-    trained = spec.trained({"beta": 1, "model.width": 8})
+    trained = spec.at({"beta": 1, "model.width": 8}).training
     assert isinstance(trained, OwnConfig)
     assert trained.settings == {"model": {"name": "mine", "width": 8}, "loss": "reinforce", "beta": 1}
     assert setting(trained, "model.width") == 8
@@ -54,7 +55,7 @@ def test_a_name_of_a_whole_value_stands_for_it_in_the_programs_file() -> None:
         "values": {"plain": {"name": "sgd"}, "fast": {"name": "adam", "lr": 0.1}},
     }
     spec = parse_spec(OWN | {"space": {"optimizer": optimizers}})
-    trained = spec.trained({"optimizer": "fast"})
+    trained = spec.at({"optimizer": "fast"}).training
     assert isinstance(trained, OwnConfig)
     assert trained.settings["optimizer"] == {"name": "adam", "lr": 0.1}
     configs, _ = first_records(spec, "swp")
@@ -87,7 +88,7 @@ def test_the_baseline_is_a_config_of_its_own_or_a_point_of_the_grid(
 ) -> None:
     raw = OWN | {"trainer": OWN["trainer"] | {"baseline": baseline}}
     spec = parse_spec(raw | {"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [1, 2, 3]}}})
-    assert [config.roles for config in first_configs(spec, "swp")] == roles
+    assert [config.roles for config in first_records(spec, "swp")[0]] == roles
     assert [role for role, _ in baselines(spec)] == [Role.BASELINE]
     assert matched_count(spec, [], 1) == 0
     assert stage_counts(spec) == (len(roles), 6)  # the chosen one and the baseline
@@ -119,7 +120,7 @@ def test_a_search_proposes_points_of_such_a_sweep() -> None:
 def test_sweeps_of_two_commands_share_no_config() -> None:
     """So `sweeps compare` tells in which commands they differ, and takes no two configs for the same."""
     two = [parse_spec(OWN | {"trainer": OWN["trainer"] | {"command": [word]}}) for word in ("/a", "/b")]
-    ids = [{config.id for config in first_configs(spec, "x")} for spec in two]
+    ids = [{config.id for config in first_records(spec, "x")[0]} for spec in two]
     assert not ids[0] & ids[1]
     bases = [settings_of_base(spec.trained_base) for spec in two]
     assert differing_names(bases) == ["trainer.command"]

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from search_spaces.presets import PRESETS
+from search_spaces.space import SearchSpace
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.schemas import sweep_schema
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.spec import SweepSpec, config_id, setting
+from sweep_service.sweep.points import BoundSpace, setting
+from sweep_service.sweep.spec import SweepSpec
 from tests.refusals import refusals
 from trainers.config import TrainingConfig
 from trainers.losses import LOSSES
@@ -16,6 +18,10 @@ from trainers.losses import LOSSES
 
 def spec(**changes: Any) -> dict[str, Any]:
     return {"name": "s", "space": {"loss.beta1": [0, 0.5]}} | changes
+
+
+def config_id(training: TrainingConfig) -> str:
+    return BoundSpace(SearchSpace({}), {}).point(training).id
 
 
 def test_every_error_is_reported_at_once_with_its_pointer() -> None:

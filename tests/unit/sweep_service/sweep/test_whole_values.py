@@ -7,7 +7,7 @@ import pytest
 from sweep_service.errors import InvalidSpec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.extension import Extension, extended, shrunk
-from sweep_service.sweep.plan import first_configs
+from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Role
 from sweep_service.sweep.spec import SweepSpec
 
@@ -30,7 +30,7 @@ def reasons(space: dict[str, Any], **changes: Any) -> list[str]:
 
 def test_points_have_the_names_and_trainings_the_values() -> None:
     schedules = spec({"loss.schedule": {"type": "categorical", "values": SHAPES}})
-    configs = [config for config in first_configs(schedules, "swp_1") if Role.SPACE in config.roles]
+    configs = [config for config in first_records(schedules, "swp_1")[0] if Role.SPACE in config.roles]
     assert [config.params for config in configs] == [{"loss.schedule": name} for name in SHAPES]
     assert [config.training["loss"]["schedule"] for config in configs] == [
         [],
@@ -44,7 +44,7 @@ def test_points_have_the_names_and_trainings_the_values() -> None:
 
 def test_losses_with_their_parameters_are_values_and_baselines_among_them_are_recognised() -> None:
     losses = [{"name": "ce_gppo", "beta1": 0.75}, {"name": "gspo"}, {"name": "ce_gppo", "beta1": 0, "beta2": 0}]
-    configs = first_configs(spec({"loss": losses}), "swp_1")
+    configs, _ = first_records(spec({"loss": losses}), "swp_1")
     assert [(config.roles, config.params["loss"]) for config in configs] == [
         ((Role.BASELINE, Role.SPACE), "ce_gppo beta1=0 beta2=0"),
         ((Role.DAPO,), None),
@@ -55,7 +55,7 @@ def test_losses_with_their_parameters_are_values_and_baselines_among_them_are_re
 
 def test_rewards_are_values() -> None:
     rewards = ["math", {"name": "math", "weight": 0.5}]
-    configs = first_configs(
+    configs, _ = first_records(
         spec({"task.reward": rewards}, training={"task": {"name": "word_problems"}}, baselines={"dapo": False}), "s"
     )
     assert [config.training["task"]["reward"] for config in configs] == [
@@ -96,7 +96,7 @@ def test_a_baseline_has_no_whole_value_whose_name_its_own_is() -> None:
         "values": {"number": {"name": "number", "weight": 5}, "exact": {"name": "exact"}},
     }
     training = {"task": {"name": "word_problems", "reward": "number"}}
-    configs = first_configs(spec({"task.reward": weighted}, training=training, baselines={"dapo": False}), "s")
+    configs, _ = first_records(spec({"task.reward": weighted}, training=training, baselines={"dapo": False}), "s")
     assert [config.params["task.reward"] for config in configs] == [None, "number", "exact"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.cost import Measured
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.problem_reach import problems_warning
+from sweep_service.sweep.plan_warnings import problems_warning
 from sweep_service.sweep.spec import SweepSpec
 from tests.unit.sweep_service.sweep.test_cost import FIGURES, SPEC
 

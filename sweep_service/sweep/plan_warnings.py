@@ -1,0 +1,121 @@
+"""The warnings of a plan: what a spec lacks for a report that says something, and for costs that are known. Pure."""
+
+import math
+from typing import Final
+
+from sweep_service.sweep.beta_design import beta_design_warnings
+from sweep_service.sweep.cost import Measured, shapes
+from sweep_service.sweep.own_trainer import OwnTrainer
+from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
+from trainers.config import TransformersEngine
+from trainers.evaluation.problem_parts import MIN_PROBLEMS
+
+_RUNS_FOR_A_TENTH: Final = 29
+"""Number of runs without a collapse that exclude a rate of 10 % or more with 95 % confidence: 0.9 ** 29 < 0.05."""
+LUCK: Final = 0.1
+"""Supposed sd of the share of right samples that a config gains or loses on one problem by its own luck."""
+_BOUND: Final = 1.96 * math.sqrt(2)
+"""Half the width of a 95 % interval of a difference of two configs, in units of one config's standard error."""
+
+
+def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) -> list[str]:
+    """Return the warnings of a plan, but for those of its budget.
+
+    Args:
+        measured: figures of a probe of the same shape.
+        guessed: true if neither earlier trials nor a probe say what a trial costs.
+    """
+    if spec.trainer is not None:
+        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_seed_warnings(spec)]
+    warnings = [*_training_warnings(spec, guessed=guessed), *_seed_warnings(spec)]
+    if not spec.baselines.ppo_clip:
+        warnings.append("no PPO-clip baseline: the report has nothing to compare with")
+    warnings += beta_design_warnings(spec)
+    if measured is not None and shapes(spec) > 1:
+        warnings.append(
+            "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the "
+            "others is scaled by their tokens"
+        )
+    if measured and (too_few := problems_warning(spec, measured.figures.validation_problems)):
+        warnings.append(too_few)
+    return warnings
+
+
+def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:
+    warnings: list[str] = []
+    if guessed:
+        warnings.append(
+            "no trial of this command has run yet, and no probe can measure it: its hours are a mere guess; "
+            "run one trial first"
+        )
+    if trainer.baseline is None:
+        warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
+    return warnings
+
+
+def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:
+    warnings, base = list[str](), spec.base
+    if guessed and base.model.name != "tiny_qwen2":
+        warnings.append(
+            "no trial of this shape has run yet: the cost is that of the tiny policy, and far too low; measure it: "
+            "sweeps probe -f SPEC"
+        )
+    warmup, steps = base.optimizer.warmup_steps, base.steps
+    if warmup >= steps and not {"optimizer.warmup_steps", "steps"} & set(spec.space.names):
+        warnings.append(
+            f"optimizer.warmup_steps {warmup} is not below steps {steps}: the learning rate never gets to its value, "
+            "and the policy hardly changes; lower it"
+        )
+    evaluations, last = -(-steps // base.evaluation.every_steps), spec.objective.last
+    if evaluations < last:
+        warnings.append(
+            f"objective.last {last}: a trial has {evaluations} evaluation{'s' * (evaluations != 1)} and one of before "
+            "training, which is then averaged, too; evaluate more often, or lower objective.last"
+        )
+    sampling, evaluated = base.rollout.sampling_batch, base.evaluation.sampling_batch
+    if sampling is not None and sampling < evaluated and isinstance(base.rollout.engine, TransformersEngine):
+        warnings.append(
+            f"evaluation.sampling_batch {evaluated} is above rollout.sampling_batch {sampling}: an evaluation needs "
+            "more memory than sampling does; if memory is scarce, set it as low"
+        )
+    return warnings
+
+
+def _seed_warnings(spec: SweepSpec) -> list[str]:
+    warnings: list[str] = []
+    if len(spec.seeds.tune) < 2:
+        warnings.append("one tune seed: the winner of a single seed is mostly luck")
+    if spec.seeds.confirm is None:
+        warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
+    elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
+        warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
+    elif len(spec.seeds.confirm.seeds) < _RUNS_FOR_A_TENTH:
+        seeds = len(spec.seeds.confirm.seeds)
+        warnings.append(
+            f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
+            f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
+        )
+    return warnings
+
+
+def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
+    """Return a warning if the validation problems are too few to show EQUIVALENT, with luck on each; else None.
+
+    Args:
+        validation_problems: number of all of them, of which a confirm stage may use a half.
+    """
+    confirm, relevant = spec.seeds.confirm, spec.objective.relevant
+    if confirm is None or spec.objective.metric == "eval/reward_mean":
+        return None
+    halved = confirm.problems != "same" and validation_problems // 2 >= MIN_PROBLEMS
+    problems = validation_problems // 2 if halved else validation_problems
+    needed = math.ceil((_BOUND * LUCK / relevant) ** 2)
+    if problems >= needed:
+        return None
+    which = "half of them, on which no config is chosen" if halved else "all of them"
+    return (
+        f"{validation_problems} validation problems, of which the confirm stage counts {which}: if configs have luck "
+        f"of their own on each (sd {LUCK:g}), no number of seeds narrows a difference below ±"
+        f"{_BOUND * LUCK / math.sqrt(max(1, problems)):.2g}; EQUIVALENT within objective.relevant {relevant:g} takes "
+        f"about {needed}{' in that half' if halved else ''}"
+    )
