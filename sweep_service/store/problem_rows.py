@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, of_sweep
+from sweep_service.store.base import Rows
 from sweep_service.sweep.records import ProblemCounts
 
 
@@ -19,7 +19,7 @@ def store_problem_names(connection: Connection, sweep_id: str, event: Mapping[st
 
 
 def store_problem_counts(connection: Connection, trial_id: str, step: int, counts: Mapping[str, Any]) -> None:
-    """Store what one evaluation counted; of a step that comes again the later counts stand.
+    """Store the counts of one evaluation; of a step that comes again the later counts stand.
 
     An evaluation whose judge failed on every sample has no counts, as it has no score.
     """
@@ -34,7 +34,7 @@ class ProblemRows(Rows):
     """Counts of judged and right samples."""
 
     def problem_counts(self, sweep_id: str, last: int) -> Iterator[ProblemCounts]:
-        """Yield what the last evaluations of each trial counted, by trial number and step.
+        """Yield the counts of the last evaluations of each trial, by trial number and step.
 
         Args:
             last: number of evaluations of each trial.
@@ -42,16 +42,14 @@ class ProblemRows(Rows):
         """
         c, s = t.problem_counts.c, t.problem_sets.c
         newest_first = func.row_number().over(partition_by=c.trial_id, order_by=c.step.desc())
-        joined = t.problem_counts.join(t.trials, c.trial_id == t.trials.c.id)
-        ranked = select(t.problem_counts, t.trials.c.number, newest_first.label("place")).select_from(joined)
-        rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
+        ranked = select(t.problem_counts, t.trials.c.number, newest_first.label("place"))
+        rows = ranked.join_from(t.problem_counts, t.trials).where(t.trials.c.sweep_id == sweep_id).subquery()
         query = select(rows).where(rows.c.place <= last).order_by(rows.c.number, rows.c.step)
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             sets = connection.execute(select(s.digest, s.names).where(s.sweep_id == sweep_id))
             names = {row.digest: tuple(row.names) for row in sets}
-            found = connection.execute(query).all()
-        for row in found:
+            counts = connection.execute(query).all()
+        for row in counts:
             judged = row.judged if isinstance(row.judged, list) else [row.judged] * len(row.right)
             yield ProblemCounts(
                 trial_id=row.trial_id,

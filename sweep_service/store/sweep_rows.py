@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, SweepDeleted
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, as_sweep, insert_records, of_sweep, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, as_sweep, change, insert_records, of_sweep, one_sweep
 from sweep_service.store.database import now_for_leases, writing
 from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
@@ -43,35 +43,27 @@ class SweepRows(Rows):
                 connection.execute(t.sweeps.insert().values(row))
                 if idempotency:
                     key, fingerprint = idempotency
-                    connection.execute(
-                        t.idempotency_keys.insert().values(
-                            key=key, fingerprint=fingerprint, sweep_id=sweep.id, created_at=time.time()
-                        )
-                    )
+                    request = {"key": key, "fingerprint": fingerprint, "sweep_id": sweep.id, "created_at": time.time()}
+                    connection.execute(t.idempotency_keys.insert().values(request))
                     _refuse_deleted(connection, key)  # after the insertion, so that no deletion comes between
                 insert_records(connection, t.configs, configs)
                 insert_records(connection, t.trials, trials)
                 append_event(connection, sweep.id, "sweep.created", {"name": sweep.name, "trials": len(trials)})
         except IntegrityError:
-            earlier = self._replayed(idempotency)
+            if idempotency is None:
+                raise
+            key, fingerprint = idempotency
+            with self._read() as connection:
+                _refuse_deleted(connection, key)
+                keys = t.idempotency_keys
+                earlier = connection.execute(select(keys).where(keys.c.key == key)).one_or_none()
             if earlier is None:
                 raise
-            return earlier
+            if earlier.fingerprint != fingerprint:
+                refusal = f"the Idempotency-Key {key!r} was used with another request; use a new key"
+                raise IdempotencyKeyReused(refusal) from None
+            return self.get_sweep(earlier.sweep_id)
         return sweep
-
-    def _replayed(self, idempotency: tuple[str, str] | None) -> Sweep | None:
-        if idempotency is None:
-            return None
-        key, fingerprint = idempotency
-        keys = t.idempotency_keys
-        with self._read() as connection:
-            _refuse_deleted(connection, key)
-            row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
-        if row is None:
-            return None
-        if row["fingerprint"] != fingerprint:
-            raise IdempotencyKeyReused(f"the Idempotency-Key {key!r} was used with another request; use a new key")
-        return self.get_sweep(row["sweep_id"])
 
     def get_sweep(self, sweep_id: str) -> Sweep:
         """Return a sweep.
@@ -197,8 +189,8 @@ class SweepRows(Rows):
             if sweep_id is None:
                 return None
             lease = {"lease_until": now + lease_s, "lease_clock": clock, "lease_holder": holder}
-            asked = {"waits_for": None}  # an earlier runner may have left its wish
-            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease, **asked))
+            # An earlier runner may have left its wish.
+            change(connection, t.sweeps, sweep_id, epoch=s.epoch + 1, waits_for=None, **lease)
             append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
             return as_sweep(one_sweep(connection, sweep_id))
 
@@ -209,8 +201,7 @@ class SweepRows(Rows):
         """
         with self._fenced(fence) as connection:
             now, clock = now_for_leases(connection)
-            lease = {"lease_until": now + lease_s, "lease_clock": clock}
-            connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
+            change(connection, t.sweeps, fence.sweep_id, lease_until=now + lease_s, lease_clock=clock)
 
     def is_held(self, sweep_id: str) -> bool:
         """True if a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
@@ -256,8 +247,7 @@ class SweepRows(Rows):
         """
         with self._fenced(fence) as connection:
             if of_sweep(connection, fence.sweep_id, t.sweeps.c.message) != message:
-                s = t.sweeps.c
-                connection.execute(update(t.sweeps).where(s.id == fence.sweep_id).values(message=message))
+                change(connection, t.sweeps, fence.sweep_id, message=message)
                 append_event(connection, fence.sweep_id, "sweep.delayed", {"message": message})
 
     def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000, types: Collection[str] = ()) -> list[Event]:
@@ -297,7 +287,7 @@ def is_free(now: float, clock: str) -> ColumnElement[bool]:
 def _wish(connection: Connection, row: RowMapping, wish: DesiredState, event: str, by: str | None) -> None:
     """Note what the user wishes of a sweep, and by which token, unless that is noted already."""
     if row["desired_state"] != wish:
-        connection.execute(update(t.sweeps).where(t.sweeps.c.id == row["id"]).values(desired_state=wish.value))
+        change(connection, t.sweeps, row["id"], desired_state=wish)
         append_event(connection, row["id"], event, {"by": by})
 
 
@@ -322,7 +312,7 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         return
     if state not in SWEEP_LIFE[before].next:
         raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
-    values: dict[str, object] = {"state": state.value, "message": message}
+    values: dict[str, object] = {"state": state, "message": message}
     if row["started_at"] is None and state is SweepState.RUNNING:
         values["started_at"] = time.time()
     if state.is_over:
@@ -331,5 +321,5 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         values["asks_since"] = time.time()
     if not state.trials_may_change:
         end_waiting(connection, fence, Ending.CANCELLED)
-    connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
+    change(connection, t.sweeps, fence.sweep_id, **values)
     append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})

@@ -6,7 +6,7 @@ makes and reads them. What is said of trials by their names here leaves them out
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
@@ -14,11 +14,12 @@ from sweep_service.errors import Conflict, NotFound
 from sweep_service.store import tables as t
 from sweep_service.store.base import (
     EVALUATION_STAGE,
+    IS_TRAINING,
     Fence,
     Rows,
     append_event,
+    change,
     insert_records,
-    is_training,
     one_sweep,
 )
 from sweep_service.store.database import writing
@@ -61,7 +62,7 @@ class TrialRows(Rows):
         self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
     ) -> list[Trial]:
         """Return a sweep's trials by number, from the one after `after`."""
-        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, is_training(), t.trials.c.number > after)
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, IS_TRAINING, t.trials.c.number > after)
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
         return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
@@ -75,7 +76,7 @@ class TrialRows(Rows):
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
     def get_work(self, work_id: str) -> Work:
-        """Return what a trial and an evaluation have in common.
+        """Return a trial or an evaluation with the fields that both have.
 
         Raises: NotFound.
         """
@@ -85,7 +86,7 @@ class TrialRows(Rows):
     def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
         """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
-        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), is_training())
+        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
         query = counted.group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
         with self._read() as connection:
@@ -95,8 +96,7 @@ class TrialRows(Rows):
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
         """Return the attempts of a sweep's trials and evaluations, in the order in which they were started."""
-        joined = t.attempts.join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
-        query = select(t.attempts).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = select(t.attempts).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         if running_only:
             query = query.where(t.attempts.c.outcome.is_(None))
         return self._records(Attempt, query.order_by(t.attempts.c.started_at))
@@ -104,8 +104,7 @@ class TrialRows(Rows):
     def versions(self, sweep_id: str) -> dict[str, list[dict[str, str]]]:
         """Return the versions of packages with which each trial has trained, one entry an attempt that noted them."""
         a, versions = t.attempts.c, dict[str, list[dict[str, str]]]()
-        joined = t.attempts.join(t.trials, a.trial_id == t.trials.c.id)
-        query = select(a.trial_id, a.versions).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = select(a.trial_id, a.versions).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         with self._read() as connection:
             for trial_id, noted in connection.execute(query.order_by(a.trial_id, a.number)):
                 if noted:
@@ -114,9 +113,8 @@ class TrialRows(Rows):
 
     def attempts_of(self, work_id: str) -> list[Attempt]:
         """Return the attempts of a trial or an evaluation, by number."""
-        return self._records(
-            Attempt, select(t.attempts).where(t.attempts.c.trial_id == work_id).order_by(t.attempts.c.number)
-        )
+        a = t.attempts.c
+        return self._records(Attempt, select(t.attempts).where(a.trial_id == work_id).order_by(a.number))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
         """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
@@ -140,17 +138,17 @@ class TrialRows(Rows):
             started_at=now,
         )
         insert_records(connection, t.attempts, [attempt])
-        values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
-        connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-        named = _named(trial["stage"], trial_id)
-        append_event(connection, fence.sweep_id, f"{named.kind}.started", {**named.data, "attempt": number})
+        begun = {"attempts": number, "started_at": trial["started_at"] or now}
+        change(connection, t.trials, trial_id, state=TrialState.RUNNING, **begun)
+        kind = _kind(trial["stage"])
+        append_event(connection, fence.sweep_id, f"{kind}.started", {f"{kind}_id": trial_id, "attempt": number})
         return attempt
 
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
         """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
-            values = {"host": host, "pid": pid, "pid_started_at": pid_started_at}
-            connection.execute(update(t.attempts).where(_is(attempt)).values(values))
+            process = update(t.attempts).values(host=host, pid=pid, pid_started_at=pid_started_at)
+            connection.execute(process.where(_is(attempt)))
 
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
         """Store what a trainer wrote to its `events.jsonl` between two byte offsets; the same part again is no change.
@@ -229,9 +227,10 @@ class TrialRows(Rows):
             state = state_after(ending, crashes, max_crashes)
             this = t.trials.c.id == attempt.trial_id
             _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
-            named = _named(trial["stage"], attempt.trial_id)
-            data = {**named.data, "attempt": attempt.number, "outcome": outcome, "message": message}
-            append_event(connection, fence.sweep_id, named.attempt_finished, data)
+            kind = _kind(trial["stage"])
+            end = {"attempt": attempt.number, "outcome": outcome, "message": message}
+            event = "attempt.finished" if kind == "trial" else "evaluation.attempt_finished"
+            append_event(connection, fence.sweep_id, event, {f"{kind}_id": attempt.trial_id} | end)
             return state
 
     def end_waiting(self, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
@@ -245,7 +244,7 @@ class TrialRows(Rows):
         A trial that waits ends here and now; one that runs is ended by its runner.
 
         Args:
-            counts: whether the evaluations that it has recorded count as its result.
+            counts: True if the evaluations that it has recorded count as its result.
         Raises: NotFound; Conflict, if it has ended otherwise, or ends with its sweep.
         """
         with writing(self.engine) as connection:
@@ -260,8 +259,7 @@ class TrialRows(Rows):
             if not state.is_over and sweep["desired_state"] == DesiredState.CANCEL:
                 raise Conflict(f"sweep {sweep['id']} is being cancelled, and trial {trial_id} ends with it")
             if row["stop_counts"] is not counts:
-                this = update(t.trials).where(t.trials.c.id == trial_id)
-                connection.execute(this.values(stop_counts=counts))
+                change(connection, t.trials, trial_id, stop_counts=counts)
                 data = {"trial_id": trial_id, "counts": counts, "by": by}
                 append_event(connection, sweep["id"], "trial.stop_requested", data)
             if state is TrialState.PENDING:
@@ -269,7 +267,7 @@ class TrialRows(Rows):
         return self.get_trial(trial_id)
 
     def stops(self, sweep_id: str) -> dict[str, bool]:
-        """Return the trials of a sweep that somebody wants stopped, or has stopped, and whether each one counts."""
+        """Return by id the trials of a sweep that somebody wants stopped, or has stopped: True if the result counts."""
         c = t.trials.c
         query = select(c.id, c.stop_counts).where(c.sweep_id == sweep_id, c.stop_counts.is_not(None))
         with self._read() as connection:
@@ -285,9 +283,8 @@ class TrialRows(Rows):
         """Return each trial's `newest_checkpoint`, by trial number; a trial without one is left out."""
         c = t.checkpoints.c
         newest_first = func.row_number().over(partition_by=c.trial_id, order_by=(c.step.desc(), c.attempt.desc()))
-        joined = t.checkpoints.join(t.trials, c.trial_id == t.trials.c.id)
-        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
-        rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
+        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place"))
+        rows = ranked.join_from(t.checkpoints, t.trials).where(t.trials.c.sweep_id == sweep_id).subquery()
         return self._records(Checkpoint, select(rows).where(rows.c.place == 1).order_by(rows.c.number), sweep_id)
 
 
@@ -297,8 +294,7 @@ def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
     held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
     values = {"held_from": held_from, "held_s": a.held_s + more_s}
     connection.execute(update(t.attempts).where(_is(attempt)).values(values))
-    trial = update(t.trials).where(t.trials.c.id == attempt.trial_id)
-    connection.execute(trial.values(held_s=t.trials.c.held_s + more_s))
+    change(connection, t.trials, attempt.trial_id, held_s=t.trials.c.held_s + more_s)
 
 
 def _is(attempt: Attempt) -> Any:
@@ -349,7 +345,7 @@ def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> Non
     Their crashes so far are forgiven, and nobody wants them stopped.
     """
     c = t.trials.c
-    values = {"state": TrialState.PENDING.value, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
+    values = {"state": TrialState.PENDING, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
     which = and_(c.sweep_id == sweep_id, c.id.in_(ids))
     rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
     connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))
@@ -375,23 +371,15 @@ def _tell_changes(
     connection: Connection, sweep_id: str, stages: Mapping[str, str], state: TrialState, message: str | None
 ) -> None:
     """Add the event of each trial and evaluation that has changed its state; `stages` has the stage of each by id."""
-    change = {"state": state, "message": message}
+    news = {"state": state, "message": message}
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for named in (_named(stage, id_) for id_, stage in stages.items()):
-        kinds.setdefault(named.kind, []).append(named.data | change)
+    for id_, stage in stages.items():
+        kind = _kind(stage)
+        kinds.setdefault(kind, []).append({f"{kind}_id": id_} | news)
     for kind, data in kinds.items():
         append_event(connection, sweep_id, f"{kind}.state_changed", *data)
 
 
-class _Named(NamedTuple):
-    """The words of events about one row."""
-
-    kind: str
-    data: dict[str, Any]
-    attempt_finished: str
-
-
-def _named(stage: str, id_: str) -> _Named:
-    if stage == EVALUATION_STAGE:
-        return _Named("evaluation", {"evaluation_id": id_}, "evaluation.attempt_finished")
-    return _Named("trial", {"trial_id": id_}, "attempt.finished")
+def _kind(stage: str) -> str:
+    """Return the word of events for a row of this stage."""
+    return "evaluation" if stage == EVALUATION_STAGE else "trial"
