@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Column, Connection, Engine, Select, Table, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, and_, select, update
 
 from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
@@ -140,6 +140,11 @@ def as_sweep(row: Mapping[Any, Any]) -> Sweep:
         parsed = SweepSpec.model_validate(row["spec"])
         _specs[row["spec_digest"]] = row["spec"], parsed
     return Sweep.model_validate({**row, "spec": parsed})
+
+
+def is_row_of(record: Record, table: Table) -> ColumnElement[bool]:
+    """Return the condition that a row is a record's, by the table's key."""
+    return and_(*(column == getattr(record, column.name) for column in table.primary_key))
 
 
 def change(connection: Connection, table: Table, row_id: str, **values: Any) -> None:

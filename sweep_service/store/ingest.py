@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, append_event, change
+from sweep_service.store.base import Fence, append_event, change, is_row_of
 from sweep_service.store.problem_rows import store_problem_counts, store_problem_names
 from sweep_service.sweep.records import Attempt
 
@@ -82,9 +82,8 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
     trial_id = attempt.trial_id
     match event["type"]:
         case "started":
-            a = t.attempts.c
-            this = and_(a.trial_id == trial_id, a.number == attempt.number)
-            connection.execute(update(t.attempts).where(this).values(versions=event.get("versions")))
+            started = update(t.attempts).where(is_row_of(attempt, t.attempts))
+            connection.execute(started.values(versions=event.get("versions")))
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)

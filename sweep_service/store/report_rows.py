@@ -1,5 +1,6 @@
 """Stored reports, each with the digest of its inputs, and requests for interim or new ones."""
 
+import hashlib
 import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -11,7 +12,7 @@ from sweep_service.errors import Conflict, NotReady
 from sweep_service.store import tables as t
 from sweep_service.store.base import IS_FINAL_REPORT, Rows, append_event, change, of_sweep, one_sweep
 from sweep_service.store.database import writing
-from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack, report_version
+from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, pack, report_version
 from sweep_service.sweep.records import Record, SweepState
 
 _KEPT_PARTS: Final = 3
@@ -89,7 +90,7 @@ class ReportRows(Rows):
 
     def _packed(self, contents: Mapping[str, bytes], common_part: bytes) -> list[dict[str, Any]]:
         """Return the columns of each content, and store the common part if one of them needs it."""
-        name = digest(common_part)
+        name = hashlib.sha256(common_part).hexdigest()
         packed = {format_: pack(content, common_part) for format_, content in contents.items()}
         if any(content.part_at is not None for content in packed.values()):
             with self._read() as connection:
@@ -110,7 +111,7 @@ class ReportRows(Rows):
         part = self._parts.get(name)
         if part is None:
             query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == name)
-            part = CommonPart.read(bytes(connection.execute(query).scalar_one()))
+            part = CommonPart(bytes(connection.execute(query).scalar_one()))
             self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {name: part}
         return part
 
@@ -120,7 +121,7 @@ class ReportRows(Rows):
             _set_failure(connection, sweep_id, reason)
 
     def report_failure(self, sweep_id: str) -> str | None:
-        """Return why the last try to build a sweep's report failed; None if it did not."""
+        """Return the reason why the last try to build a sweep's report failed; None if it did not."""
         with self._read() as connection:
             return of_sweep(connection, sweep_id, t.sweeps.c.report_failure)
 

@@ -29,7 +29,7 @@ class ShareRows(SweepRows, TrialRows):
     ) -> Sweep | None:
         """Take over a sweep that needs a runner and that no live lease holds; this raises its epoch by one.
 
-        Of several it is one that the user wants to end or to pause, or else the one whose turn it is.
+        Sweeps that the user wants to end or to pause come first, then the sweep whose turn it is.
 
         Args:
             holder: name of the new holder, for people to read.
@@ -59,7 +59,7 @@ class ShareRows(SweepRows, TrialRows):
         Args:
             part: its CPUs and GPUs; if it must wait, the others see that its sweep waits for them.
             slots: number of such parts in the cluster.
-            is_turn: decides by what all sweeps hold and wait for.
+            is_turn: decides by the shares of all sweeps.
         Returns: None if it must wait, or waits no more, since somebody has stopped it meanwhile.
         Raises: StaleEpoch.
         """
@@ -75,7 +75,7 @@ class ShareRows(SweepRows, TrialRows):
             return self._start_attempt(connection, fence, trial_id, directory)
 
     def wait_in_turn(self, fence: Fence, part: Part | None, slots: int | None = None) -> list[Share]:
-        """Note what the sweep waits for, or with None that it waits for nothing; return what all hold and wait for.
+        """Note the part that the sweep waits for, or with None that it waits for nothing; return all shares.
 
         Args:
             slots: number of such parts in the cluster.
@@ -86,12 +86,12 @@ class ShareRows(SweepRows, TrialRows):
             return _shares(connection)
 
     def shares(self) -> list[Share]:
-        """Return what the sweeps that have a runner hold, have had and wait for."""
+        """Return the shares of the sweeps that have a runner."""
         with self._read() as connection:
             return _shares(connection)
 
     def unclaimed(self) -> list[Share]:
-        """Return the sweeps that wait for a worker to run them: what each has had, and what its trials need."""
+        """Return the shares of the sweeps that wait for a worker to run them."""
         with self._read() as connection:
             return _shares(connection, claimed=False)
 
@@ -130,7 +130,7 @@ def _design(connection: Connection, digest: str) -> _Design:
 
 
 def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
-    """Return what sweeps hold, have had and wait for: those that have a runner, or those that wait for one."""
+    """Return the shares of the sweeps that have a runner, or of those that wait for one."""
     s = t.sweeps.c
     free = is_free(*now_for_leases(connection))
     wanted = s.state.in_(_NEED_RUNNER) & (~free if claimed else free & (s.desired_state == DesiredState.RUN))
@@ -184,7 +184,7 @@ def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[A
 
 
 def _done_s(connection: Connection, of_sweeps: ColumnElement[bool]) -> dict[str, float]:
-    """Return for how long each sweep has held parts in attempts that began since it asks."""
+    """Return by sweep the seconds for which it has held parts in attempts that began since it asks."""
     a, c, s = t.attempts.c, t.trials.c, t.sweeps.c
     held = select(s.id, func.sum(a.held_s).label("held_s")).join_from(t.attempts, t.trials)
     held = held.join(t.sweeps, c.sweep_id == s.id).where(of_sweeps, a.started_at >= s.asks_since).group_by(s.id)
@@ -192,7 +192,7 @@ def _done_s(connection: Connection, of_sweeps: ColumnElement[bool]) -> dict[str,
 
 
 def _left_s(design: _Design, works: Sequence[Any], *, trains: bool) -> float | None:
-    """Return for how many more seconds a sweep will hold parts, if updates and benchmarks take as long as so far.
+    """Return the seconds for which a sweep will hold parts from now on, if its work takes as long as so far.
 
     Trials that it will need and does not have yet are counted, evaluations are not. Before the first update a trial
     takes as long as those that have begun have held their parts, at least.

@@ -32,7 +32,6 @@ class SweepRows(Rows):
         """Store a sweep with its first configs and trials, all or nothing.
 
         Args:
-            sweep, configs, trials: what to store.
             idempotency: a key chosen by the client, and the fingerprint of its request.
         Returns: the stored sweep; with a key that was used before for the same request, that earlier sweep.
         Raises: IdempotencyKeyReused, if the key was used for another request; SweepDeleted, if its sweep is deleted.
@@ -214,8 +213,8 @@ class SweepRows(Rows):
         """True if this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
-            mine = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))
-            return connection.execute(select(s.id).where(mine)).one_or_none() is not None
+            held = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))
+            return connection.execute(select(s.id).where(held)).one_or_none() is not None
 
     def release_lease(self, fence: Fence) -> None:
         """Let the sweep go at once, because its runner has ended. Does nothing if another runner has taken over."""
@@ -228,8 +227,8 @@ class SweepRows(Rows):
     ) -> None:
         """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
 
-        What still waits when trials may not change any more is cancelled. Instead of PAUSED the sweep is QUEUED if the
-        user no longer wishes a pause.
+        Trials that still wait are cancelled when trials may not change any more. Instead of PAUSED the sweep is QUEUED
+        if the user no longer wishes a pause.
 
         Args:
             generation: the sweep's generation that the caller has done; if there is another by now, it is QUEUED.
@@ -241,7 +240,7 @@ class SweepRows(Rows):
             _change_state(connection, fence, state, message)
 
     def say_what_delays(self, fence: Fence, message: str | None) -> None:
-        """Say why nothing new begins in a running sweep, or with None that it goes on. The same words are no change.
+        """Note the reason why nothing new begins in a running sweep, None if it goes on. The same words are no change.
 
         Raises: StaleEpoch.
         """
@@ -285,7 +284,7 @@ def is_free(now: float, clock: str) -> ColumnElement[bool]:
 
 
 def _wish(connection: Connection, row: RowMapping, wish: DesiredState, event: str, by: str | None) -> None:
-    """Note what the user wishes of a sweep, and by which token, unless that is noted already."""
+    """Note the user's wish for a sweep, and the token of the user, unless that wish is noted already."""
     if row["desired_state"] != wish:
         change(connection, t.sweeps, row["id"], desired_state=wish)
         append_event(connection, row["id"], event, {"by": by})
@@ -297,8 +296,8 @@ def _leave_unclaimed(connection: Connection, row: RowMapping, state: SweepState)
     Its epoch rises as in a claim, so that whoever held it once is refused.
     """
     s = t.sweeps.c
-    nobodys = and_(s.id == row["id"], s.state == SweepState.QUEUED.value, is_free(*now_for_leases(connection)))
-    taken = update(t.sweeps).where(nobodys).values(epoch=s.epoch + 1, lease_until=None)
+    unclaimed = and_(s.id == row["id"], s.state == SweepState.QUEUED.value, is_free(*now_for_leases(connection)))
+    taken = update(t.sweeps).where(unclaimed).values(epoch=s.epoch + 1, lease_until=None)
     if connection.execute(taken).rowcount:
         _change_state(connection, Fence(row["id"], row["epoch"] + 1), state, None)
 

@@ -1,7 +1,7 @@
-"""Configs, trials, attempts, and what their trainers report: curves, samples, checkpoints.
+"""Configs, trials, attempts, and the events of their trainers: curves, samples, checkpoints.
 
 The table of trials also holds the evaluations, which are handed out and tried again in the same way; `evaluation_rows`
-makes and reads them. What is said of trials by their names here leaves them out.
+makes and reads them. Methods that are named after trials leave them out.
 """
 
 import time
@@ -20,6 +20,7 @@ from sweep_service.store.base import (
     append_event,
     change,
     insert_records,
+    is_row_of,
     one_sweep,
 )
 from sweep_service.store.database import writing
@@ -148,15 +149,19 @@ class TrialRows(Rows):
         """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
             process = update(t.attempts).values(host=host, pid=pid, pid_started_at=pid_started_at)
-            connection.execute(process.where(_is(attempt)))
+            connection.execute(process.where(is_row_of(attempt, t.attempts)))
 
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
-        """Store what a trainer wrote to its `events.jsonl` between two byte offsets; the same part again is no change.
+        """Store the events of `events.jsonl` between two byte offsets; the same part again is no change.
 
         Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
-            stored = select(t.attempts.c.events_offset, t.trials.c.stage).join(t.trials).where(_is(attempt))
+            stored = (
+                select(t.attempts.c.events_offset, t.trials.c.stage)
+                .join(t.trials)
+                .where(is_row_of(attempt, t.attempts))
+            )
             offset, stage = connection.execute(stored).one()
             if end <= offset:
                 return
@@ -166,12 +171,14 @@ class TrialRows(Rows):
                 store_measurements(connection, fence, attempt, events)
             else:
                 store_training(connection, fence, attempt, events)
-            connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
+            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(events_offset=end))
 
     def events_offset(self, attempt: Attempt) -> int:
-        """Return how many bytes of the attempt's `events.jsonl` the store has."""
+        """Return the number of bytes of the attempt's `events.jsonl` that the store has."""
         with self._read() as connection:
-            return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+            return connection.execute(
+                select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
+            ).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
         """Return the time that a sweep's begun trials, evaluations and probes have taken so far."""
@@ -188,7 +195,7 @@ class TrialRows(Rows):
     def set_held(self, fence: Fence, attempt: Attempt, held_s: float) -> None:
         """Note for how many seconds an attempt has held its resources so far."""
         with self._fenced(fence) as connection:
-            noted = connection.execute(select(t.attempts.c.held_s).where(_is(attempt))).scalar_one()
+            noted = connection.execute(select(t.attempts.c.held_s).where(is_row_of(attempt, t.attempts))).scalar_one()
             _hold(connection, attempt, held_s - noted)
 
     def finish_attempt(
@@ -202,8 +209,8 @@ class TrialRows(Rows):
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
-        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. What is stored
-        says beside the message what `full_message` adds to it.
+        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. The stored message
+        is the one that `full_message` makes of this one.
 
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
@@ -215,7 +222,7 @@ class TrialRows(Rows):
             if trial["stop_counts"] is not None:
                 stop = Stop.by_hand(counts=trial["stop_counts"])
                 ending, message = stop if stop.takes_place_of(ending) else (ending, message)
-            ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
+            ended = update(t.attempts).where(is_row_of(attempt, t.attempts), t.attempts.c.outcome.is_(None))
             outcome = MEANINGS[ending].outcome
             values = {"outcome": outcome, "ending": ending, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
@@ -223,7 +230,7 @@ class TrialRows(Rows):
             _hold(connection, attempt, more_held_s)
             crashes = _crashes_in_a_row(connection, attempt.trial_id)
             message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
-            connection.execute(update(t.attempts).where(_is(attempt)).values(message=message))
+            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(message=message))
             state = state_after(ending, crashes, max_crashes)
             this = t.trials.c.id == attempt.trial_id
             _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
@@ -293,12 +300,8 @@ def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
     a = t.attempts.c
     held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
     values = {"held_from": held_from, "held_s": a.held_s + more_s}
-    connection.execute(update(t.attempts).where(_is(attempt)).values(values))
+    connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(values))
     change(connection, t.trials, attempt.trial_id, held_s=t.trials.c.held_s + more_s)
-
-
-def _is(attempt: Attempt) -> Any:
-    return and_(t.attempts.c.trial_id == attempt.trial_id, t.attempts.c.number == attempt.number)
 
 
 def _one_trial(connection: Connection, trial_id: str) -> Any:
@@ -309,7 +312,7 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
 
 
 def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
-    """Say what somebody can do who wants a trial stopped that has ended in another way."""
+    """Return the advice for a user who wants a trial stopped that has ended in another way."""
     if state not in (TrialState.STOPPED, TrialState.DISCARDED):
         return "there is nothing to stop"
     again = f"`sweeps retry {trial_id}`, then `sweeps stop {trial_id}{'' if counts else ' --discard'}`"
@@ -319,7 +322,7 @@ def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
 def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
     """Count a trial's crashes from the attempt on that was the first to record its furthest checkpoint.
 
-    One that begins anew, because its checkpoint is missing, gets no further by saving again what was saved before.
+    A trial that begins anew, because its checkpoint is missing, gets no further by saving the same steps again.
     """
     a, c = t.attempts.c, t.checkpoints.c
     first = select(c.attempt).where(c.trial_id == trial_id).order_by(c.step.desc(), c.attempt).limit(1)

@@ -67,7 +67,7 @@ class Door:
 
     Args:
         app: MLflow.
-        secret: what programs send as bearer token.
+        secret: the bearer token of programs.
         status_page: address of the status page, at which browsers get a ticket.
     """
 
@@ -246,7 +246,7 @@ def _locations(content: Any) -> Iterator[Any]:
 
 
 def _is_local(place: Any) -> bool:
-    """Tell whether a place is, or may be, on this machine's disk: `c:/x` is, although it looks like a scheme."""
+    """True if a place is, or may be, on this machine's disk: `c:/x` is, although it looks like a scheme."""
     if not isinstance(place, str) or not place.strip():
         return False
     try:
