@@ -192,7 +192,7 @@ def may_run(command: Sequence[str], trainer_commands: str) -> bool:
 
 
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
+    """Return the variables without tokens for the Hub, which only `sweeps … add` needs."""
     return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
 
 
@@ -204,7 +204,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_login(url: str) -> tuple[str, str]:
-    """Split a URL into what may be shown, and `user:password` or nothing."""
+    """Split a URL into the part that may be shown, and `user:password` or nothing."""
     parts = urlsplit(url)
     login, _, place = parts.netloc.rpartition("@")
     return parts._replace(netloc=place).geturl(), unquote(login)

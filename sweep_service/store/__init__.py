@@ -88,7 +88,7 @@ def check_database(url: str) -> None:
 
 @contextmanager
 def _refusals(url: str) -> Generator[None]:
-    """Raise what a database's driver raises as an error that says what to do."""
+    """Turn errors of a database's driver into errors with a remedy."""
     try:
         yield
     except DatabaseError as error:

@@ -113,10 +113,10 @@ def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> A
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise NotFound("sweep", sweep_id)
-    kept = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
-    if lock and (archived := connection.execute(kept).scalar_one_or_none()) is not None:
-        what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
-        raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on or be built anew; submit its spec anew")
+    deletion = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
+    if lock and (archived := connection.execute(deletion).scalar_one_or_none()) is not None:
+        state = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
+        raise Conflict(f"sweep {sweep_id} {state}, so nothing of it can go on or be built anew; submit its spec anew")
     return row
 
 

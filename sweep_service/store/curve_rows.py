@@ -79,8 +79,8 @@ class CurveRows(Rows):
                 whose: dict[str, Any] = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
                 recorded = [from_json(part.recorded) for part in parts]
                 for place, key in enumerate(keys, 2):
-                    if having := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
-                        steps, times, values = _joined(having)
+                    if columns := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
+                        steps, times, values = _joined(columns)
                         points: dict[str, Any] = {"steps": steps, "times": times, "values": values}
                         curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **points))
         return curves

@@ -78,7 +78,7 @@ class Lock(Enum):
 
     MIGRATION = 727274
     TURN = 727275
-    """Deciding which sweep may begin what."""
+    """Giving the next trial to a sweep."""
     PROJECTION = 727276
     """Writing to MLflow, which can take minutes."""
 
@@ -90,7 +90,7 @@ def take(connection: Connection, lock: Lock) -> None:
 
 
 def try_to_take(connection: Connection, lock: Lock) -> bool:
-    """Hold a lock of PostgreSQL until the transaction ends if nobody else has it; return whether it is held."""
+    """Hold a lock of PostgreSQL until the transaction ends; return false if somebody else has it."""
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock.value))).scalar_one())
 
 

@@ -79,7 +79,7 @@ class DeletionRows(Rows):
         self._change(t.deletions, sweep_id, message=message)
 
     def count_rows(self, sweep_id: str, *, keep_report: bool = False) -> int:
-        """Return the number of rows that go with a sweep: those of its trials, and of what they recorded.
+        """Return the number of rows that go with a sweep: its trials and their records.
 
         Args:
             keep_report: count only those that go if the sweep is archived.

@@ -24,7 +24,7 @@ class GenerationRows(SweepRows):
     def give_more(
         self, sweep: Sweep, spec: SweepSpec, again: Sequence[str], event: str, data: Mapping[str, Any]
     ) -> Sweep:
-        """Let a sweep go on with another spec, and with trials that have ended; one that has ended is opened again.
+        """Let a sweep go on with another spec, and with trials that have ended; an ended sweep is opened again.
 
         Args:
             sweep: the sweep as the caller has read it.

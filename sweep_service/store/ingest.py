@@ -19,30 +19,24 @@ def _store_points(connection: Connection, attempt: Attempt, kind: str, events: S
     if not events:
         return
     steps = [int(event["step"]) for event in events]
-    first_times = _first_times(connection, attempt, kind, steps)
+    first_times: dict[int, float] = {}
+    if attempt.number > 1:
+        c = t.curves.c
+        overlap = and_(c.last_step >= min(steps), c.first_step <= max(steps))
+        earlier = and_(c.trial_id == attempt.trial_id, c.kind == kind, c.attempt < attempt.number)
+        recorded = select(c.points).where(earlier, overlap).order_by(c.attempt.desc())
+        for points in connection.execute(recorded).scalars():
+            first_times |= zip(points["steps"], points["times"], strict=True)
     keys = sorted({key for event in events for key in event["metrics"]})
-    points = {
+    content = {
         "steps": steps,
         "times": [first_times.get(step, event["time"]) for step, event in zip(steps, events, strict=True)],
         "metrics": {key: [event["metrics"].get(key) for event in events] for key in keys},
     }
-    chunk = {"trial_id": attempt.trial_id, "attempt": attempt.number, "kind": kind, "points": points}
+    chunk = {"trial_id": attempt.trial_id, "attempt": attempt.number, "kind": kind, "points": content}
     connection.execute(t.curves.insert().values(chunk | {"first_step": min(steps), "last_step": max(steps)}))
     further = and_(t.trials.c.id == attempt.trial_id, t.trials.c.step < max(steps))
     connection.execute(update(t.trials).where(further).values(step=max(steps)))
-
-
-def _first_times(connection: Connection, attempt: Attempt, kind: str, steps: Sequence[int]) -> dict[int, float]:
-    """Return the times that earlier attempts recorded of these steps."""
-    if attempt.number == 1:
-        return {}
-    c = t.curves.c
-    overlap = and_(c.last_step >= min(steps), c.first_step <= max(steps))
-    earlier = and_(c.trial_id == attempt.trial_id, c.kind == kind, c.attempt < attempt.number)
-    times: dict[int, float] = {}
-    for points in connection.execute(select(c.points).where(earlier, overlap).order_by(c.attempt.desc())).scalars():
-        times |= zip(points["steps"], points["times"], strict=True)
-    return times
 
 
 def store_training(connection: Connection, fence: Fence, attempt: Attempt, events: Sequence[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from sweep_service.store.report_content import CommonPart, KeptReport, Packed, d
 from sweep_service.sweep.records import Record, SweepState
 
 _KEPT_PARTS: Final = 3
-"""Number of common parts that stay in memory: one a version of the code that built the reports."""
+"""Number of common parts that stay in memory, those asked for last: one a version of the code that built reports."""
 _BEGINNING: Final = 1024
 """Number of bytes of a stored JSON that are enough to read its version."""
 _INTERIM: Final = [state.value for state in SweepState if state.has_interim_report]
@@ -106,15 +106,6 @@ class ReportRows(Rows):
             for format_, content in packed.items()
         ]
 
-    def _part(self, connection: Connection, name: str) -> CommonPart:
-        """Return a common part; those that were asked for last stay in memory."""
-        part = self._parts.get(name)
-        if part is None:
-            query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == name)
-            part = CommonPart(bytes(connection.execute(query).scalar_one()))
-            self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {name: part}
-        return part
-
     def set_report_failure(self, sweep_id: str, reason: str) -> None:
         """Note why a sweep's report could not be built. The next report that is kept clears it."""
         with writing(self.engine) as connection:
@@ -130,10 +121,10 @@ class ReportRows(Rows):
 
         Raises: NotFound; NotReady, if it has not been built yet.
         """
-        kept = self.find_report(sweep_id, format_)
-        if kept is None or kept.interim:
+        report = self.find_report(sweep_id, format_)
+        if report is None or report.interim:
             raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
-        return kept.content
+        return report.content
 
     def find_report(self, sweep_id: str, format_: str, inputs_digest: str | None = None) -> KeptReport | None:
         """Return the report that stands: the final one, or while the sweep runs the interim one.
@@ -153,7 +144,11 @@ class ReportRows(Rows):
             row = connection.execute(query).one_or_none()
             if row is None:
                 return None
-            part = None if row.part is None else self._part(connection, row.part)
+            part = self._parts.get(row.part)
+            if row.part is not None and part is None:
+                query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == row.part)
+                part = CommonPart(bytes(connection.execute(query).scalar_one()))
+                self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {row.part: part}
         return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
 
     def stored_reports(self, sweep_id: str) -> list[StoredReport]:
@@ -200,9 +195,9 @@ class ReportRows(Rows):
             return connection.execute(query).scalar_one_or_none()
 
     def next_late(self, not_now: Collection[str]) -> str | None:
-        """Return an ended sweep whose report is to be built: one that somebody asks for, else one that has none.
+        """Return an ended sweep whose report is to be built: because somebody asks for it, else because there is none.
 
-        Sweeps that failed or were cancelled have none yet; the one that ended last comes first.
+        Sweeps that failed or were cancelled have none yet; the sweep that ended last comes first.
 
         Args:
             not_now: ids of sweeps that are left out, unless somebody asks for their reports.

@@ -155,7 +155,7 @@ class SweepRows(Rows):
         return self.get_sweep(sweep_id)
 
     def request_resume(self, sweep_id: str, by: str | None = None) -> Sweep:
-        """Note that a paused sweep, or one that is being paused, is to go on. One that runs is left alone.
+        """Note that a sweep that is paused, or is being paused, is to go on. No change for a sweep that runs.
 
         Raises: NotFound; Conflict, if it has ended or is to end.
         """
@@ -179,7 +179,7 @@ class SweepRows(Rows):
     def _claim(
         self, holder: str, lease_s: float, wanted: ColumnElement[bool], *order: ColumnElement[int]
     ) -> Sweep | None:
-        """Take over the first sweep in an order, and of equals the oldest, of those that no live lease holds."""
+        """Take over the first sweep in an order that no live lease holds; of equals the oldest."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
@@ -203,14 +203,14 @@ class SweepRows(Rows):
             change(connection, t.sweeps, fence.sweep_id, lease_until=now + lease_s, lease_clock=clock)
 
     def is_held(self, sweep_id: str) -> bool:
-        """True if a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
+        """True if a live lease holds a sweep, even if it has just ended; false if there is no such sweep."""
         s = t.sweeps.c
         with self._read() as connection:
             held = and_(s.id == sweep_id, ~is_free(*now_for_leases(connection)))
             return connection.execute(select(s.id).where(held)).one_or_none() is not None
 
     def has_lease(self, fence: Fence) -> bool:
-        """True if this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
+        """True if this epoch's lease holds. It waits for other writers: the lease's renewal may be waiting, too."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
             held = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.errors import Conflict, NotFound
 from sweep_service.store import tables as t
@@ -193,7 +193,7 @@ class TrialRows(Rows):
             return Spent(begun, (connection.execute(probed).scalar_one() or 0.0) / 3600)
 
     def set_held(self, fence: Fence, attempt: Attempt, held_s: float) -> None:
-        """Note for how many seconds an attempt has held its resources so far."""
+        """Note the seconds for which an attempt has held its resources so far."""
         with self._fenced(fence) as connection:
             noted = connection.execute(select(t.attempts.c.held_s).where(is_row_of(attempt, t.attempts))).scalar_one()
             _hold(connection, attempt, held_s - noted)
@@ -232,8 +232,9 @@ class TrialRows(Rows):
             message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
             connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(message=message))
             state = state_after(ending, crashes, max_crashes)
-            this = t.trials.c.id == attempt.trial_id
-            _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
+            final = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
+            change(connection, t.trials, attempt.trial_id, state=state, message=message, **final)
+            _tell_changes(connection, fence.sweep_id, {attempt.trial_id: trial["stage"]}, state, message)
             kind = _kind(trial["stage"])
             end = {"attempt": attempt.number, "outcome": outcome, "message": message}
             event = "attempt.finished" if kind == "trial" else "evaluation.attempt_finished"
@@ -334,12 +335,14 @@ def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
 
 
 def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
-    """End every trial and evaluation of a sweep that waits, or only those named."""
+    """End every trial and evaluation of a sweep that waits, or only those named; in one statement for thousands."""
     c = t.trials.c
     waiting = and_(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id.in_(ids)] if ids else []))
     rows = connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).all()
-    stages = {row.id: row.stage for row in rows}
-    _move_trials(connection, fence, waiting, stages, MEANINGS[ending].state, ending, message)
+    state = MEANINGS[ending].state
+    values = {"state": state, "message": message, "ending": ending, "ended_at": time.time()}
+    connection.execute(update(t.trials).where(waiting).values(values))
+    _tell_changes(connection, fence.sweep_id, {row.id: row.stage for row in rows}, state, message)
 
 
 def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> None:
@@ -353,21 +356,6 @@ def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> Non
     rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
     connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))
     _tell_changes(connection, sweep_id, {row.id: row.stage for row in rows}, TrialState.PENDING, None)
-
-
-def _move_trials(
-    connection: Connection,
-    fence: Fence,
-    which: ColumnElement[bool],
-    stages: Mapping[str, str],
-    state: TrialState,
-    ending: Ending,
-    message: str | None,
-) -> None:
-    """Move rows on, all in one statement: a sweep may have thousands. `which` selects those of `stages`, by id."""
-    ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
-    connection.execute(update(t.trials).where(which).values(state=state, message=message, **ended))
-    _tell_changes(connection, fence.sweep_id, stages, state, message)
 
 
 def _tell_changes(

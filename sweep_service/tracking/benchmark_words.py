@@ -1,4 +1,4 @@
-"""Translates what models score on benchmarks to MLflow's words: metrics of trials and configs, and tables. Pure."""
+"""Translates models' scores on benchmarks to MLflow's words: metrics of trials and configs, and tables. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The tracker that uses MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls.
+"""The tracker that uses a few calls of MLflow's REST API (2.0, stable since 2018).
 
 MLflow's Python client is not used: it would add 130 MB to the worker, retries for minutes when the server is away, and
 prints to stdout.

@@ -108,7 +108,12 @@ class Door:
             return PlainTextResponse("the body is too large", 413)
         if complaint := _complaint(body):
             return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": complaint}), 400)
-        return _replayed(body, request.receive)
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Any:
+            return messages.pop() if messages else await request.receive()
+
+        return replay
 
     def _has_cookie(self, request: Request) -> bool:
         """True if the request carries our cookie, and no other page than MLflow's own sent it."""
@@ -199,15 +204,6 @@ async def _body(request: Request, most: int) -> bytes | None:
         if size > most:
             return None
     return b"".join(parts)
-
-
-def _replayed(body: bytes, then: Receive) -> Receive:
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Any:
-        return messages.pop() if messages else await then()
-
-    return receive
 
 
 def _complaint(body: bytes) -> str | None:

@@ -57,7 +57,7 @@ EVERY_UPDATE: Final = frozenset(
         "time/step_s",
     }
 )
-"""Metrics of which MLflow gets the value of every update."""
+"""MLflow gets the values of these metrics at every update."""
 OF_ROLLOUT: Final = frozenset({"reward/mean", "completion/length_mean"})
 """Metrics that stay the same over a rollout's updates; MLflow gets the value at the first."""
 
@@ -164,7 +164,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def metric_key(name: str) -> str:
-    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`.
+    """Return a name in which `_` replaces the characters that MLflow does not allow in keys, such as @.
 
     For it they are paths: no part of one is empty, or dots alone.
     """
