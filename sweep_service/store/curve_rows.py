@@ -1,4 +1,4 @@
-"""Reads the curves and the sampled completions that trials recorded."""
+"""Reads the records of trials: curves, sampled completions, and counts of right answers by validation problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Label, Text, and_, cast, func, or_, select
 from sweep_service.store import tables as t
 from sweep_service.store.base import IS_TRAINING, Rows
 from sweep_service.sweep.own_trainer import is_own
-from sweep_service.sweep.records import Curve, Record, Sample, Stage
+from sweep_service.sweep.records import Curve, ProblemCounts, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
 from sweep_service.sweep.spec import Resources
 
@@ -27,7 +27,7 @@ class NewPoints(Record):
 
 
 class CurveRows(Rows):
-    """Reader of curves and samples."""
+    """Reader of curves, samples and counts of right answers."""
 
     def list_samples(self, sweep_id: str, after: tuple[str, int] = ("", -1), limit: int = 100) -> list[Sample]:
         """Return sampled completions, ordered by trial and step, from the (trial, step) after `after`.
@@ -58,6 +58,32 @@ class CurveRows(Rows):
         with self._read() as connection:
             rows = connection.execute(select(t.samples).where(or_(False, *named))).mappings().all()
         return _samples(sorted(rows, key=lambda row: evaluations.index((row["trial_id"], row["step"]))))
+
+    def problem_counts(self, sweep_id: str, last: int) -> Iterator[ProblemCounts]:
+        """Yield the counts of the last evaluations of each trial, by trial number and step.
+
+        Args:
+            last: number of evaluations of each trial.
+        Raises: NotFound.
+        """
+        c, s = t.problem_counts.c, t.problem_sets.c
+        newest_first = func.row_number().over(partition_by=c.trial_id, order_by=c.step.desc())
+        ranked = select(t.problem_counts, t.trials.c.number, newest_first.label("place"))
+        rows = ranked.join_from(t.problem_counts, t.trials).where(t.trials.c.sweep_id == sweep_id).subquery()
+        query = select(rows).where(rows.c.place <= last).order_by(rows.c.number, rows.c.step)
+        with self._read(sweep_id) as connection:
+            sets = connection.execute(select(s.digest, s.names).where(s.sweep_id == sweep_id))
+            names = {row.digest: tuple(row.names) for row in sets}
+            counts = connection.execute(query).all()
+        for row in counts:
+            judged = row.judged if isinstance(row.judged, list) else [row.judged] * len(row.right)
+            yield ProblemCounts(
+                trial_id=row.trial_id,
+                step=row.step,
+                names=names[row.digest],
+                judged=tuple(judged),
+                right=tuple(row.right),
+            )
 
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
         """Return the curves of these metrics, ordered by trial number, then key, for the trials named or for all.

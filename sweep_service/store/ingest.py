@@ -7,7 +7,6 @@ from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import Fence, append_event, change, is_row_of
-from sweep_service.store.problem_rows import store_problem_counts, store_problem_names
 from sweep_service.sweep.records import Attempt
 
 
@@ -82,9 +81,12 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)
             if "problems" in event:  # a program of one's own need not count
-                store_problem_counts(connection, trial_id, event["step"], event["problems"])
+                _store_problem_counts(connection, trial_id, event["step"], event["problems"])
         case "problems":
-            store_problem_names(connection, fence.sweep_id, event)
+            p, digest = t.problem_sets, event["digest"]
+            stored = select(p.c.digest).where(p.c.sweep_id == fence.sweep_id, p.c.digest == digest)
+            if not connection.execute(stored).first():
+                connection.execute(p.insert().values(sweep_id=fence.sweep_id, digest=digest, names=event["names"]))
         case "samples":
             s = t.samples
             connection.execute(s.delete().where(s.c.trial_id == trial_id, s.c.step == event["step"]))
@@ -110,3 +112,15 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
             change(connection, t.trials, trial_id, summary=event["summary"])
         case _:
             pass
+
+
+def _store_problem_counts(connection: Connection, trial_id: str, step: int, counts: Mapping[str, Any]) -> None:
+    """Store the counts of one evaluation; of a step that comes again the later counts stand.
+
+    An evaluation whose judge failed on every sample has no counts, as it has no score.
+    """
+    p, judged = t.problem_counts, counts["judged"]
+    connection.execute(p.delete().where(p.c.trial_id == trial_id, p.c.step == step))
+    if any(judged) if isinstance(judged, list) else judged:
+        row = {"digest": counts["digest"], "judged": judged, "right": counts["right"]}
+        connection.execute(p.insert().values(trial_id=trial_id, step=step, **row))
