@@ -74,7 +74,7 @@ def server_token(path: Path, host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches that address."""
+    """True if only this machine reaches that address."""
     name = host.lower().rstrip(".")
     if name in ("localhost", "ip6-localhost", "ip6-loopback"):
         return True
@@ -120,5 +120,5 @@ def fingerprint(token: str) -> str:
 
 
 def open_to_others(path: Path) -> bool:
-    """Return whether a file's group or others have any right on it."""
+    """True if a file's group or others have any right on it."""
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

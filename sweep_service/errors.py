@@ -79,7 +79,7 @@ class InvalidSpec(ServiceError):
     """The sweep cannot run, or cannot be measured as somebody asks.
 
     Args:
-        what: what cannot be done, in a sentence.
+        what: the refusal of the request, in a sentence.
     """
 
     def __init__(self, errors: list[SpecError], what: str = "the sweep cannot run") -> None:

@@ -102,10 +102,10 @@ class Settings(BaseSettings):
     def _web_address(cls, value: str) -> str:
         try:
             parts = urlsplit(value)
-            known = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+            readable = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
         except ValueError:
-            known = False
-        if value and not known:
+            readable = False
+        if value and not readable:
             raise ValueError(
                 "it is not an address that can be read; write http://host:port, and %2F for a slash in a password"
             )
@@ -120,10 +120,10 @@ class Settings(BaseSettings):
         from sqlalchemy.exc import ArgumentError
 
         try:
-            known = make_url(value).get_backend_name() in ("sqlite", "postgresql")
+            readable = make_url(value).get_backend_name() in ("sqlite", "postgresql")
         except (ArgumentError, ValueError):
-            known = False
-        if not known:
+            readable = False
+        if not readable:
             raise ValueError(
                 "it is not an address of SQLite or PostgreSQL that can be read; write sqlite:////path/sweeps.db or "
                 "postgresql+psycopg://user:password@host:5432/name"
@@ -169,10 +169,6 @@ class Settings(BaseSettings):
         """The users that `trusted_users` names."""
         return [name.strip() for name in self.trusted_users.split(",") if name.strip()]
 
-    def may_run(self, command: Sequence[str]) -> bool:
-        """Say whether the operator lets sweeps name this command as their trainer."""
-        return may_run(command, self.trainer_commands)
-
     @property
     def mlflow_links(self) -> str:
         """Target of links to MLflow: our page that opens its door, or MLflow itself."""
@@ -190,13 +186,13 @@ def allowed_commands(text: str) -> list[tuple[str, ...]] | None:
 
 
 def may_run(command: Sequence[str], trainer_commands: str) -> bool:
-    """Say whether a command begins with one of `trainer_commands`, word by word."""
+    """True if sweeps may name this command: if it begins with one of `trainer_commands`, word by word."""
     allowed = allowed_commands(trainer_commands)
     return allowed is None or any(tuple(command[: len(words)]) == words for words in allowed)
 
 
 def without_hub_tokens(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that hold a token for the Hub: only `sweeps … add` needs one."""
+    """Return the variables without tokens for the Hub, which only `sweeps … add` needs."""
     return {name: value for name, value in environment.items() if name not in _HUB_SECRETS}
 
 
@@ -208,7 +204,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_login(url: str) -> tuple[str, str]:
-    """Split a URL into what may be shown, and `user:password` or nothing."""
+    """Split a URL into the part that may be shown, and `user:password` or nothing."""
     parts = urlsplit(url)
     login, _, place = parts.netloc.rpartition("@")
     return parts._replace(netloc=place).geturl(), unquote(login)

@@ -31,7 +31,7 @@ from sweep_service.processes.log_files import settled
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.records import Sweep, SweepState, Trial, Work
 from sweep_service.sweep.sweep_filter import SweepFilter
-from sweep_service.tracking.tickets import SIGN_IN, new_ticket
+from sweep_service.tracking.mlflow_door import SIGN_IN, new_ticket
 from sweep_service.verbs import VERBS
 from trainers.yaml_text import write_yaml
 

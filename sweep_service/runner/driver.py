@@ -20,7 +20,7 @@ from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
 from sweep_service.runner.turns import ASK_EVERY_S
 from sweep_service.runner.wishes import Wishes
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, may_run
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Sweep, SweepState
 
@@ -53,7 +53,7 @@ def _run_trials(
 ) -> SweepEnd | None:
     """Probe the cost, then run all trials; return the sweep's end, or None if the user interrupts it."""
     spec = sweep.spec
-    if spec.trainer is not None and not settings.may_run(spec.trainer.command):
+    if spec.trainer is not None and not may_run(spec.trainer.command, settings.trainer_commands):
         return SweepEnd(SweepState.FAILED, "SWEEPS_TRAINER_COMMANDS no longer allows the command of its trainer")
     slots = Slots(spec.resources, spec.evaluation_resources)
     raylet = connect(settings, sweep.id)

@@ -19,7 +19,6 @@ from sweep_service.store.deletion_rows import DeletionRows
 from sweep_service.store.evaluation_rows import EvaluationRows
 from sweep_service.store.generation_rows import GenerationRows
 from sweep_service.store.probe_rows import ProbeRows
-from sweep_service.store.problem_rows import ProblemRows
 from sweep_service.store.projection_rows import ProjectionRows
 from sweep_service.store.report_content import KeptReport
 from sweep_service.store.report_rows import ReportRows
@@ -42,7 +41,6 @@ class Store(
     ShareRows,
     EvaluationRows,
     CurveRows,
-    ProblemRows,
     ProjectionRows,
     ReportRows,
     ProbeRows,
@@ -88,7 +86,7 @@ def check_database(url: str) -> None:
 
 @contextmanager
 def _refusals(url: str) -> Generator[None]:
-    """Raise what a database's driver raises as an error that says what to do."""
+    """Turn errors of a database's driver into errors with a remedy."""
     try:
         yield
     except DatabaseError as error:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, and_, select, update
 
 from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
@@ -19,19 +19,13 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 EVALUATION_STAGE: Final = "benchmark"
 """Word in the column `stage` of `trials` that marks a row as an evaluation."""
+IS_TRAINING: Final = t.trials.c.stage != EVALUATION_STAGE
+"""The condition that a row of `trials` is a trial, no evaluation."""
+IS_FINAL_REPORT: Final = ~t.reports.c.interim & t.reports.c.superseded_at.is_(None)
+"""The condition that a row of `reports` is of a sweep's final report, no interim or superseded one."""
 _KEPT_SPECS: Final = 500
 _specs: dict[str, tuple[object, SweepSpec]] = {}
 """Specs as they are stored and parsed, by digest."""
-
-
-def is_training() -> ColumnElement[bool]:
-    """Return the condition that a row of `trials` is a trial, no evaluation."""
-    return t.trials.c.stage != EVALUATION_STAGE
-
-
-def is_final_report() -> ColumnElement[bool]:
-    """Return the condition that a row of `reports` is of a sweep's final report, no interim or superseded one."""
-    return ~t.reports.c.interim & t.reports.c.superseded_at.is_(None)
 
 
 @dataclass(frozen=True)
@@ -64,8 +58,20 @@ class Rows:
                 raise StaleEpoch(f"epoch {fence.epoch} of sweep {fence.sweep_id} is over")
             yield connection
 
-    def _read(self) -> Any:
-        return reading(self.engine)
+    @contextmanager
+    def _read(self, sweep_id: str | None = None) -> Generator[Any]:
+        """Open a transaction that reads one consistent state.
+
+        Raises: NotFound, if `sweep_id` is given and there is no such sweep.
+        """
+        with reading(self.engine) as connection:
+            if sweep_id is not None:
+                of_sweep(connection, sweep_id, t.sweeps.c.id)
+            yield connection
+
+    def _change(self, table: Table, row_id: str, **values: Any) -> None:
+        with writing(self.engine) as connection:
+            change(connection, table, row_id, **values)
 
     def _records(self, kind: type[AnyRecord], query: Select[Any], sweep_id: str | None = None) -> list[AnyRecord]:
         """Return the rows of a query as records.
@@ -107,15 +113,15 @@ def one_sweep(connection: Connection, sweep_id: str, *, lock: bool = False) -> A
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     if row is None:
         raise NotFound("sweep", sweep_id)
-    kept = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
-    if lock and (archived := connection.execute(kept).scalar_one_or_none()) is not None:
-        what = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
-        raise Conflict(f"sweep {sweep_id} {what}, so nothing of it can go on or be built anew; submit its spec anew")
+    deletion = select(t.deletions.c.keep_report).where(t.deletions.c.sweep_id == sweep_id)
+    if lock and (archived := connection.execute(deletion).scalar_one_or_none()) is not None:
+        state = "is archived: its curves and checkpoints are gone" if archived else "is being deleted"
+        raise Conflict(f"sweep {sweep_id} {state}, so nothing of it can go on or be built anew; submit its spec anew")
     return row
 
 
 def of_sweep(connection: Connection, sweep_id: str, column: Column[Any]) -> Any:
-    """Return one value of a sweep's row; to parse all of it takes longer than most queries.
+    """Return one value of a sweep's row; parsing all of it takes longer than most queries.
 
     Raises: NotFound.
     """
@@ -134,6 +140,17 @@ def as_sweep(row: Mapping[Any, Any]) -> Sweep:
         parsed = SweepSpec.model_validate(row["spec"])
         _specs[row["spec_digest"]] = row["spec"], parsed
     return Sweep.model_validate({**row, "spec": parsed})
+
+
+def is_row_of(record: Record, table: Table) -> ColumnElement[bool]:
+    """Return the condition that a row is a record's, by the table's key."""
+    return and_(*(column == getattr(record, column.name) for column in table.primary_key))
+
+
+def change(connection: Connection, table: Table, row_id: str, **values: Any) -> None:
+    """Set columns of the row with this id, in a table whose key is one column."""
+    (key,) = table.primary_key
+    connection.execute(update(table).where(key == row_id).values(values))
 
 
 def insert_records(connection: Connection, table: Table, records: Sequence[Record]) -> None:

@@ -1,4 +1,4 @@
-"""Reads the curves and the sampled completions that trials recorded."""
+"""Reads the records of trials: curves, sampled completions, and counts of right answers by validation problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
@@ -9,9 +9,9 @@ from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Label, Text, and_, cast, func, or_, select, tuple_
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, is_training, of_sweep
+from sweep_service.store.base import IS_TRAINING, Rows
 from sweep_service.sweep.own_trainer import is_own
-from sweep_service.sweep.records import Curve, Record, Sample, Stage
+from sweep_service.sweep.records import Curve, ProblemCounts, Record, Sample, Stage
 from sweep_service.sweep.series import EVALUATION, Columns, TrialSeries
 from sweep_service.sweep.spec import Resources
 
@@ -27,7 +27,7 @@ class NewPoints(Record):
 
 
 class CurveRows(Rows):
-    """Reader of curves and samples."""
+    """Reader of curves, samples and counts of right answers."""
 
     def list_samples(self, sweep_id: str, after: tuple[str, int] = ("", -1), limit: int = 100) -> list[Sample]:
         """Return sampled completions, ordered by trial and step, from the (trial, step) after `after`.
@@ -36,11 +36,9 @@ class CurveRows(Rows):
             limit: largest number of (trial, step) pairs; each has several samples.
         """
         s = t.samples.c
-        joined = t.samples.join(t.trials, s.trial_id == t.trials.c.id)
-        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = select(t.samples).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         query = query.where((s.trial_id > after[0]) | ((s.trial_id == after[0]) & (s.step > after[1])))
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             return _samples(connection.execute(query.order_by(s.trial_id, s.step).limit(limit)).mappings())
 
     def last_samples(self, sweep_id: str, trial_ids: Sequence[str]) -> list[Sample]:
@@ -48,11 +46,9 @@ class CurveRows(Rows):
         s = t.samples.c
         last = select(s.trial_id, func.max(s.step).label("step")).where(s.trial_id.in_(trial_ids))
         last = last.group_by(s.trial_id).subquery()
-        joined = t.samples.join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
-        joined = joined.join(t.trials, s.trial_id == t.trials.c.id)
-        query = select(t.samples).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        query = select(t.samples).join(last, (s.trial_id == last.c.trial_id) & (s.step == last.c.step))
+        query = query.join(t.trials, s.trial_id == t.trials.c.id).where(t.trials.c.sweep_id == sweep_id)
+        with self._read(sweep_id) as connection:
             return _samples(connection.execute(query.order_by(t.trials.c.number)).mappings())
 
     def samples_at(self, evaluations: Sequence[tuple[str, int]]) -> list[Sample]:
@@ -63,6 +59,32 @@ class CurveRows(Rows):
             rows = connection.execute(select(t.samples).where(or_(False, *named))).mappings().all()
         return _samples(sorted(rows, key=lambda row: evaluations.index((row["trial_id"], row["step"]))))
 
+    def problem_counts(self, sweep_id: str, last: int) -> Iterator[ProblemCounts]:
+        """Yield the counts of the last evaluations of each trial, by trial number and step.
+
+        Args:
+            last: number of evaluations of each trial.
+        Raises: NotFound.
+        """
+        c, s = t.problem_counts.c, t.problem_sets.c
+        newest_first = func.row_number().over(partition_by=c.trial_id, order_by=c.step.desc())
+        ranked = select(t.problem_counts, t.trials.c.number, newest_first.label("place"))
+        rows = ranked.join_from(t.problem_counts, t.trials).where(t.trials.c.sweep_id == sweep_id).subquery()
+        query = select(rows).where(rows.c.place <= last).order_by(rows.c.number, rows.c.step)
+        with self._read(sweep_id) as connection:
+            sets = connection.execute(select(s.digest, s.names).where(s.sweep_id == sweep_id))
+            names = {row.digest: tuple(row.names) for row in sets}
+            counts = connection.execute(query).all()
+        for row in counts:
+            judged = row.judged if isinstance(row.judged, list) else [row.judged] * len(row.right)
+            yield ProblemCounts(
+                trial_id=row.trial_id,
+                step=row.step,
+                names=names[row.digest],
+                judged=tuple(judged),
+                right=tuple(row.right),
+            )
+
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
         """Return the curves of these metrics, ordered by trial number, then key, for the trials named or for all.
 
@@ -71,22 +93,20 @@ class CurveRows(Rows):
         """
         c, kinds = t.curves.c, {"evaluation" if key.startswith(EVALUATION) else "step" for key in keys}
         of_trial = t.trials.c.config_id, t.trials.c.seed, t.trials.c.stage
-        query = select(c.trial_id, self._recorded(keys), *of_trial)
-        query = query.select_from(t.curves.join(t.trials, c.trial_id == t.trials.c.id))
+        query = select(c.trial_id, self._recorded(keys), *of_trial).join_from(t.curves, t.trials)
         query = query.where(t.trials.c.sweep_id == sweep_id, c.kind.in_(kinds))
         if trial_ids is not None:
             query = query.where(t.trials.c.id.in_(trial_ids))
         query = query.order_by(t.trials.c.number, c.attempt, c.first_step)
         curves: list[Curve] = []
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             for trial_id, rows in groupby(connection.execute(query).all(), lambda row: row.trial_id):
                 first, *_ = parts = list(rows)
                 whose: dict[str, Any] = {"trial_id": trial_id, "config_id": first.config_id, "seed": first.seed}
                 recorded = [from_json(part.recorded) for part in parts]
                 for place, key in enumerate(keys, 2):
-                    if having := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
-                        steps, times, values = _joined(having)
+                    if columns := [(part[0], part[1], part[place]) for part in recorded if part[place]]:
+                        steps, times, values = _joined(columns)
                         points: dict[str, Any] = {"steps": steps, "times": times, "values": values}
                         curves.append(Curve(**whose, stage=Stage(first.stage), key=key, **points))
         return curves
@@ -98,11 +118,11 @@ class CurveRows(Rows):
         """
         points = t.curves.c.points
         if self.engine.dialect.name == "sqlite":
-            found = func.json_extract(points, "$.steps", "$.times", *(f'$.metrics."{key}"' for key in keys))
+            array = func.json_extract(points, "$.steps", "$.times", *(f'$.metrics."{key}"' for key in keys))
         else:
             metrics = [points["metrics"][key] for key in keys]
-            found = cast(func.json_build_array(points["steps"], points["times"], *metrics), Text)
-        return found.label("recorded")
+            array = cast(func.json_build_array(points["steps"], points["times"], *metrics), Text)
+        return array.label("recorded")
 
     def metric_keys(self, sweep_id: str) -> set[str]:
         """Return the names of the metrics that a sweep's trials have recorded.
@@ -112,25 +132,22 @@ class CurveRows(Rows):
         Raises: NotFound.
         """
         c = t.curves.c
-        joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        of_config = select(func.min(c.id).label("first"), func.max(c.id).label("last")).select_from(joined)
+        of_config = select(func.min(c.id).label("first"), func.max(c.id).label("last")).join_from(t.curves, t.trials)
         of_config = of_config.where(t.trials.c.sweep_id == sweep_id).group_by(t.trials.c.config_id, c.kind).subquery()
         which = or_(c.id == of_config.c.first, c.id == of_config.c.last)
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             parts = connection.execute(select(cast(c.points, Text)).join(of_config, which)).scalars()
             return {key for points in parts for key in from_json(points)["metrics"]}
 
     def series(self, sweep_id: str, keys: Sequence[str]) -> Iterator[TrialSeries]:
-        """Yield what each trial recorded of these metrics, as arrays, trial by trial in the order of their numbers.
+        """Yield the values that each trial recorded of these metrics, as arrays, by trial number.
 
         A step that several attempts recorded appears once, as the newest attempt has it. A metric that never had a
         value is left out, and so is a trial that recorded nothing.
         """
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
-            c = t.trials.c
-            query = select(c.id).where(c.sweep_id == sweep_id, is_training()).order_by(c.number)
+        c = t.trials.c
+        query = select(c.id).where(c.sweep_id == sweep_id, IS_TRAINING).order_by(c.number)
+        with self._read(sweep_id) as connection:
             ids = list(connection.execute(query).scalars())
         for trial_id in ids:
             if series := self._trial_series(trial_id, keys):
@@ -155,7 +172,7 @@ class CurveRows(Rows):
         return TrialSeries(trial_id, steps, eval_steps, eval_times, values | eval_values)
 
     def new_points(self, sweep_id: str, keys: Sequence[str], after: int, limit: int) -> list[NewPoints]:
-        """Return what a sweep's trials recorded after the part with the id `after`, in the order in which it came.
+        """Return the points that a sweep's trials recorded after the part with the id `after`, in order of arrival.
 
         A step may come again, from a later attempt: then the later value stands.
         """
@@ -175,15 +192,14 @@ class CurveRows(Rows):
         self, sweep_id: str, keys: Sequence[str], which: ColumnElement[bool], limit: int | None = None
     ) -> list[NewPoints]:
         c = t.curves.c
-        joined = t.curves.join(t.trials, c.trial_id == t.trials.c.id)
-        query = select(c.id, c.trial_id, self._recorded(keys)).select_from(joined)
+        query = select(c.id, c.trial_id, self._recorded(keys)).join_from(t.curves, t.trials)
         query = query.where(t.trials.c.sweep_id == sweep_id, which).order_by(c.id).limit(limit)
         with self._read() as connection:
             rows = connection.execute(query).all()
         parts: list[NewPoints] = []
         for row in rows:
             steps, _, *values = from_json(row.recorded)
-            metrics = {key: found for key, found in zip(keys, values, strict=True) if found is not None}
+            metrics = {key: points for key, points in zip(keys, values, strict=True) if points is not None}
             parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
         return parts
 
@@ -191,17 +207,17 @@ class CurveRows(Rows):
         """Return the median seconds per update of earlier successful trials of the same shape, None if there are none.
 
         Args:
-            training: what is trained, as JSON; its loss and optimizer do not matter for its speed.
+            training: the settings of the training, as JSON; their loss and optimizer do not matter for its speed.
             resources: resources of one trial.
         """
         ours = ("task", "model", "rollout", "compute", "evaluation", "device_batch")
         shape = {key: training[key] for key in (("command",) if is_own(training) else ours)}
         c = t.trials.c
-        joined = t.trials.join(t.configs, (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id))
-        joined = joined.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
         took = (c.held_s / c.total_steps).label("took")  # start to end would include waiting
-        query = select(took, t.configs.c.training, t.sweeps.c.spec).select_from(joined)
-        query = query.where(c.state == "SUCCEEDED", is_training(), c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
+        own_config = (c.config_id == t.configs.c.id) & (c.sweep_id == t.configs.c.sweep_id)
+        query = select(took, t.configs.c.training, t.sweeps.c.spec).join_from(t.trials, t.configs, own_config)
+        query = query.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
+        query = query.where(c.state == "SUCCEEDED", IS_TRAINING, c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
         with self._read() as connection:
             rows = connection.execute(query).all()
         held = resources.model_dump(include={"cpus", "gpus", "processes"})

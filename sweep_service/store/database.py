@@ -36,15 +36,15 @@ def open_engine(url: str) -> Engine:
     return engine
 
 
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+
 def _configure_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver sends no BEGIN; _begin_sqlite does
     for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
-    _use_wal(connection)
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log, retrying: SQLite's timeout does not apply while others make the same switch."""
+    # SQLite's timeout does not apply while others make the same switch to a write-ahead log.
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -55,10 +55,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
 
 
 @contextmanager
@@ -82,7 +78,7 @@ class Lock(Enum):
 
     MIGRATION = 727274
     TURN = 727275
-    """Deciding which sweep may begin what."""
+    """Giving the next trial to a sweep."""
     PROJECTION = 727276
     """Writing to MLflow, which can take minutes."""
 
@@ -94,12 +90,12 @@ def take(connection: Connection, lock: Lock) -> None:
 
 
 def try_to_take(connection: Connection, lock: Lock) -> bool:
-    """Hold a lock of PostgreSQL until the transaction ends if nobody else has it; return whether it is held."""
+    """Hold a lock of PostgreSQL until the transaction ends; return false if somebody else has it."""
     return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock.value))).scalar_one())
 
 
 def schema_fault(url: str) -> str | None:
-    """Return why a database is none for this version of the service, and what helps; None if it is, or is empty.
+    """Return the reason why this version cannot use a database, and the remedy; None if it can, or if it is empty.
 
     Nothing is written: a SQLite file stays as it is, whatever it holds.
     """
@@ -110,8 +106,8 @@ def schema_fault(url: str) -> str | None:
             heads = MigrationContext.configure(connection).get_current_heads() if _VERSIONS in tables else ()
     finally:
         engine.dispose()
-    known = {revision.revision for revision in ScriptDirectory.from_config(_migrations()).walk_revisions()}
-    if not tables or (len(heads) == 1 and known.issuperset(heads)):
+    revisions = {revision.revision for revision in ScriptDirectory.from_config(_migrations()).walk_revisions()}
+    if not tables or (len(heads) == 1 and revisions.issuperset(heads)):
         return None
     schema = ", ".join(heads)
     if schema.isdecimal():  # such as 0021; a release's are like schema_0001

@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Table, func, or_, select, true, update
 
 from sweep_service.errors import Conflict
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, append_event, one_sweep
+from sweep_service.store.base import Rows, append_event, change, one_sweep
 from sweep_service.store.database import writing
 from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.records import SweepState
 
 _MEASURED: Final[tuple[Table, ...]] = (t.curves, t.samples, t.problem_counts, t.checkpoints, t.kept_models)
-"""Tables of what trials recorded, which go even if the report is kept; but the evaluations, which give objectives."""
+"""Tables of trials' records, which go even if the report is kept; but the evaluations, which give objectives."""
 
 
 class DeletionRows(Rows):
@@ -23,13 +23,13 @@ class DeletionRows(Rows):
     def request_deletion(self, sweep_id: str, *, keep_report: bool, by: str | None = None) -> Deletion:
         """Note that the user wants a sweep deleted, or archived. Repeating it changes nothing.
 
-        One that is archived, or being archived, may be deleted; not the other way round.
+        A sweep that is archived, or being archived, may be deleted; not the other way round.
 
         Raises: NotFound; Conflict, if it has not ended, or is to be deleted with its report.
         """
         d = t.deletions.c
         with writing(self.engine) as connection:
-            earlier = _deletion(connection, sweep_id)
+            earlier = _deletion(connection, d.sweep_id == sweep_id)
             if earlier is not None and not earlier.keep_report:
                 if keep_report and earlier.rows_done_at is None:
                     raise Conflict(f"sweep {sweep_id} is being deleted with its report; it cannot be archived any more")
@@ -45,8 +45,7 @@ class DeletionRows(Rows):
                 )
             wish = {"keep_report": keep_report, "asked_at": time.time(), "by": by, "message": None}
             if earlier is not None:
-                again = update(t.deletions).where(d.sweep_id == sweep_id)
-                connection.execute(again.values(**wish, files_done_at=None, rows_done_at=None))
+                change(connection, t.deletions, sweep_id, **wish, files_done_at=None, rows_done_at=None)
             else:
                 connection.execute(t.deletions.insert().values(sweep_id=sweep_id, name=row["name"], **wish))
             append_event(connection, sweep_id, "sweep.delete_requested", {"keep_report": keep_report, "by": by})
@@ -69,18 +68,18 @@ class DeletionRows(Rows):
 
     def set_mlflow_deleted(self, sweep_id: str) -> None:
         """Note that MLflow shows no run of a sweep any more."""
-        self._mark(sweep_id, mlflow_done_at=time.time())
+        self._change(t.deletions, sweep_id, mlflow_done_at=time.time())
 
     def set_files_deleted(self, sweep_id: str) -> None:
         """Note that a sweep's files are gone."""
-        self._mark(sweep_id, files_done_at=time.time(), message=None)
+        self._change(t.deletions, sweep_id, files_done_at=time.time(), message=None)
 
     def set_deletion_hindered(self, sweep_id: str, message: str) -> None:
-        """Note what hinders a deletion."""
-        self._mark(sweep_id, message=message)
+        """Note the reason why a deletion cannot go on."""
+        self._change(t.deletions, sweep_id, message=message)
 
     def count_rows(self, sweep_id: str, *, keep_report: bool = False) -> int:
-        """Return the number of rows that go with a sweep: those of its trials, and of what they recorded.
+        """Return the number of rows that go with a sweep: its trials and their records.
 
         Args:
             keep_report: count only those that go if the sweep is archived.
@@ -104,7 +103,7 @@ class DeletionRows(Rows):
     def remove_rows(self, deletion: Deletion) -> None:
         """Remove the rows of a sweep that is to be deleted or archived. Doing it again goes on where it was ended.
 
-        What trials recorded goes trial by trial, so that no other writer waits long.
+        Records of trials go trial by trial, so that no other writer waits long.
         """
         sweep_id = deletion.sweep_id
         with self._read() as connection:
@@ -115,17 +114,18 @@ class DeletionRows(Rows):
                     gone = _recorded(table, deletion.keep_report) & (table.c.trial_id == trial_id)
                     connection.execute(table.delete().where(gone))
         with writing(self.engine) as connection:
-            present = _deletion(connection, sweep_id)
+            present = _deletion(connection, t.deletions.c.sweep_id == sweep_id)
             if present is None or present.keep_report != deletion.keep_report:
                 return  # the wish has changed meanwhile
             connection.execute(t.problem_sets.delete().where(t.problem_sets.c.sweep_id == sweep_id))
-            values = _forget_runs(connection, sweep_id) if deletion.keep_report else _forget(connection, sweep_id)
-            done = update(t.deletions).where(t.deletions.c.sweep_id == sweep_id)
-            connection.execute(done.values(rows_done_at=time.time(), message=None, **values))
-
-    def _mark(self, sweep_id: str, **values: float | str | None) -> None:
-        with writing(self.engine) as connection:
-            connection.execute(update(t.deletions).where(t.deletions.c.sweep_id == sweep_id).values(values))
+            marks: dict[str, Any] = {"rows_done_at": time.time(), "message": None}
+            if deletion.keep_report:  # nothing leads to the runs of an archived sweep any more
+                change(connection, t.sweeps, sweep_id, mlflow_run_id=None, mlflow_experiment_id=None)
+                trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
+                connection.execute(trials.values(mlflow_run_id=None))
+            else:
+                marks["idempotency_key"] = _forget(connection, sweep_id)
+            change(connection, t.deletions, sweep_id, **marks)
 
 
 def _recorded(table: Table, keep_report: bool) -> ColumnElement[bool]:
@@ -133,20 +133,12 @@ def _recorded(table: Table, keep_report: bool) -> ColumnElement[bool]:
     return t.curves.c.kind != "evaluation" if table is t.curves and keep_report else true()
 
 
-def _deletion(connection: Connection, sweep_id: str) -> Deletion | None:
-    row = connection.execute(select(t.deletions).where(t.deletions.c.sweep_id == sweep_id)).mappings().one_or_none()
+def _deletion(connection: Connection, *which: ColumnElement[bool]) -> Deletion | None:
+    row = connection.execute(select(t.deletions).where(*which)).mappings().first()
     return None if row is None else Deletion.model_validate(dict(row))
 
 
-def _forget_runs(connection: Connection, sweep_id: str) -> dict[str, str | None]:
-    """Forget the runs of an archived sweep, to which nothing leads any more."""
-    sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
-    connection.execute(sweep.values(mlflow_run_id=None, mlflow_experiment_id=None))
-    connection.execute(update(t.trials).where(t.trials.c.sweep_id == sweep_id).values(mlflow_run_id=None))
-    return {}
-
-
-def _forget(connection: Connection, sweep_id: str) -> dict[str, str | None]:
+def _forget(connection: Connection, sweep_id: str) -> str | None:
     """Remove all rows of a sweep but its probes, which serve others; return its idempotency key to remember."""
     trials = select(t.trials.c.id).where(t.trials.c.sweep_id == sweep_id).scalar_subquery()
     connection.execute(t.benchmark_results.delete().where(t.benchmark_results.c.evaluation_id.in_(trials)))
@@ -156,13 +148,11 @@ def _forget(connection: Connection, sweep_id: str) -> dict[str, str | None]:
     for table in (t.trials, t.configs, t.events, t.reports, t.idempotency_keys):
         connection.execute(table.delete().where(table.c.sweep_id == sweep_id))
     connection.execute(t.sweeps.delete().where(t.sweeps.c.id == sweep_id))
-    return {"idempotency_key": key}
+    return key
 
 
 def deleted_with_key(connection: Connection, key: str) -> Deletion | None:
     """Return the deletion, done or to be done, of the sweep that was submitted with an idempotency key."""
     d, keys = t.deletions.c, t.idempotency_keys.c
     pending = d.sweep_id.in_(select(keys.sweep_id).where(keys.key == key))
-    query = select(t.deletions).where(~d.keep_report, or_(d.idempotency_key == key, pending))
-    row = connection.execute(query).mappings().first()
-    return None if row is None else Deletion.model_validate(dict(row))
+    return _deletion(connection, ~d.keep_report, or_(d.idempotency_key == key, pending))

@@ -6,10 +6,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event, of_sweep
+from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event
 from sweep_service.sweep.records import BenchmarkResult, Evaluation, TrialState
-
-_IS_EVALUATION = t.trials.c.stage == EVALUATION_STAGE
 
 
 class EvaluationRows(Rows):
@@ -20,8 +18,12 @@ class EvaluationRows(Rows):
 
         Raises: StaleEpoch.
         """
+        own = {"stage": EVALUATION_STAGE, "summary": {}, "warnings": []}
+        rows = [
+            evaluation.model_dump(mode="json", exclude={"trial_id"}) | own | {"trained_by": evaluation.trial_id}
+            for evaluation in evaluations
+        ]
         with self._fenced(fence) as connection:
-            rows = [_row(evaluation) for evaluation in evaluations]
             if rows:
                 connection.execute(t.trials.insert(), rows)
                 append_event(connection, fence.sweep_id, "evaluations.added", {"evaluations": len(rows)})
@@ -33,25 +35,24 @@ class EvaluationRows(Rows):
 
         Raises: NotFound.
         """
-        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, _IS_EVALUATION)
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, t.trials.c.stage == EVALUATION_STAGE)
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
             return [evaluation_of(row) for row in rows]
 
     def kept_models(self, sweep_id: str) -> dict[tuple[str, int], str]:
         """Return the folder of each model that a trial has kept for an evaluation, by trial and optimizer step."""
         k = t.kept_models
-        query = select(k).join(t.trials, k.c.trial_id == t.trials.c.id).where(t.trials.c.sweep_id == sweep_id)
+        query = select(k).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         with self._read() as connection:
             return {(row.trial_id, row.step): row.path for row in connection.execute(query)}
 
     def benchmark_results(
         self, sweep_id: str, benchmark: str | None = None, evaluation_ids: Collection[str] | None = None
     ) -> list[BenchmarkResult]:
-        """Return what a sweep's evaluations have measured so far, by number of the evaluation, then by benchmark.
+        """Return the results of a sweep's evaluations so far, by number of the evaluation, then by benchmark.
 
         Args:
             benchmark: only the results on this one.
@@ -64,13 +65,8 @@ class EvaluationRows(Rows):
             which.append(r.c.benchmark == benchmark)
         if evaluation_ids is not None:
             which.append(r.c.evaluation_id.in_(evaluation_ids))
-        query = select(r).join(t.trials, r.c.evaluation_id == t.trials.c.id).where(*which)
+        query = select(r).join(t.trials).where(*which)
         return self._records(BenchmarkResult, query.order_by(t.trials.c.number, r.c.benchmark), sweep_id)
-
-
-def _row(evaluation: Evaluation) -> dict[str, Any]:
-    row = evaluation.model_dump(mode="json", exclude={"trial_id"})
-    return row | {"stage": EVALUATION_STAGE, "trained_by": evaluation.trial_id, "summary": {}, "warnings": []}
 
 
 def evaluation_of(row: Any) -> Evaluation:

@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, update
+from sqlalchemy import Connection, RowMapping
 
 from sweep_service.errors import Conflict
 from sweep_service.store import tables as t
-from sweep_service.store.base import append_event, as_sweep, one_sweep
+from sweep_service.store.base import append_event, as_sweep, change, one_sweep
 from sweep_service.store.database import writing
 from sweep_service.store.sweep_rows import SweepRows
 from sweep_service.store.trial_rows import wait_again
@@ -24,23 +24,21 @@ class GenerationRows(SweepRows):
     def give_more(
         self, sweep: Sweep, spec: SweepSpec, again: Sequence[str], event: str, data: Mapping[str, Any]
     ) -> Sweep:
-        """Let a sweep go on with another spec, and with trials that have ended; one that has ended is opened again.
+        """Let a sweep go on with another spec, and with trials that have ended; an ended sweep is opened again.
 
         Args:
             sweep: the sweep as the caller has read it.
             again: ids of trials that wait again. Their crashes so far count no more.
-            event, data: what tells of it.
+            event, data: type and content of the event that tells of it.
         Raises: NotFound; Conflict, if the sweep has changed meanwhile.
         """
-        s = t.sweeps.c
         with writing(self.engine) as connection:
             row = _unchanged(connection, sweep, "state", "desired_state", "spec", "generation")
             wait_again(connection, sweep.id, again)
             values: dict[str, Any] = {"spec": spec.model_dump(mode="json"), "spec_digest": spec.digest}
             if spec.space.varied != sweep.spec.space.varied:  # then MLflow names configs by other parameters
                 values["mlflow_anew"] = True
-            more = update(t.sweeps).where(s.id == sweep.id).values(generation=row["generation"] + 1, **values)
-            connection.execute(more)
+            change(connection, t.sweeps, sweep.id, generation=row["generation"] + 1, **values)
             append_event(connection, sweep.id, event, data)
             if sweep.state.is_over:
                 _open(connection, sweep.id)
@@ -56,16 +54,14 @@ class GenerationRows(SweepRows):
             evaluations: number of benchmarks, by id, of each evaluation that is to be handed out again.
         Raises: NotFound; Conflict, if the sweep has changed meanwhile.
         """
-        s, c = t.sweeps.c, t.trials.c
         with writing(self.engine) as connection:
             row = _unchanged(connection, sweep, *Sweep.model_fields)
             if added not in sweep.added_benchmarks:
                 asked = [*row["added_benchmarks"], added.model_dump(mode="json")]
-                connection.execute(update(t.sweeps).where(s.id == sweep.id).values(added_benchmarks=asked))
+                change(connection, t.sweeps, sweep.id, added_benchmarks=asked)
             waiting = {"state": TrialState.PENDING, "ending": None, "ended_at": None, "message": None}
             for evaluation_id, number in evaluations.items():
-                row = update(t.trials).where(c.id == evaluation_id)
-                connection.execute(row.values(waiting | {"total_steps": number}))
+                change(connection, t.trials, evaluation_id, total_steps=number, **waiting)
                 data = {"evaluation_id": evaluation_id, "state": TrialState.PENDING, "message": None}
                 append_event(connection, sweep.id, "evaluation.state_changed", data)
             data = {"names": added.names, "trials": len(added.trials), "by": by}
@@ -89,6 +85,5 @@ def _unchanged(connection: Connection, sweep: Sweep, *fields: str) -> RowMapping
 def _open(connection: Connection, sweep_id: str) -> None:
     values = {"state": SweepState.QUEUED, "message": None, "ended_at": None, "report_failure": None}
     values |= {"desired_state": DesiredState.RUN, "asks_since": time.time()}
-    opened = update(t.sweeps).where(t.sweeps.c.id == sweep_id).values(values)
-    connection.execute(opened)
+    change(connection, t.sweeps, sweep_id, **values)
     append_event(connection, sweep_id, "sweep.state_changed", {"state": SweepState.QUEUED, "message": None})

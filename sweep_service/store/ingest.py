@@ -6,8 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, append_event
-from sweep_service.store.problem_rows import store_problem_counts, store_problem_names
+from sweep_service.store.base import Fence, append_event, change, is_row_of
 from sweep_service.sweep.records import Attempt
 
 
@@ -19,29 +18,24 @@ def _store_points(connection: Connection, attempt: Attempt, kind: str, events: S
     if not events:
         return
     steps = [int(event["step"]) for event in events]
-    first_times = _first_times(connection, attempt, kind, steps)
+    first_times: dict[int, float] = {}
+    if attempt.number > 1:
+        c = t.curves.c
+        overlap = and_(c.last_step >= min(steps), c.first_step <= max(steps))
+        earlier = and_(c.trial_id == attempt.trial_id, c.kind == kind, c.attempt < attempt.number)
+        recorded = select(c.points).where(earlier, overlap).order_by(c.attempt.desc())
+        for points in connection.execute(recorded).scalars():
+            first_times |= zip(points["steps"], points["times"], strict=True)
     keys = sorted({key for event in events for key in event["metrics"]})
-    points = {
+    content = {
         "steps": steps,
         "times": [first_times.get(step, event["time"]) for step, event in zip(steps, events, strict=True)],
         "metrics": {key: [event["metrics"].get(key) for event in events] for key in keys},
     }
-    chunk = {"trial_id": attempt.trial_id, "attempt": attempt.number, "kind": kind, "points": points}
+    chunk = {"trial_id": attempt.trial_id, "attempt": attempt.number, "kind": kind, "points": content}
     connection.execute(t.curves.insert().values(chunk | {"first_step": min(steps), "last_step": max(steps)}))
     further = and_(t.trials.c.id == attempt.trial_id, t.trials.c.step < max(steps))
     connection.execute(update(t.trials).where(further).values(step=max(steps)))
-
-
-def _first_times(connection: Connection, attempt: Attempt, kind: str, steps: Sequence[int]) -> dict[int, float]:
-    if attempt.number == 1:
-        return {}
-    c = t.curves.c
-    overlap = and_(c.last_step >= min(steps), c.first_step <= max(steps))
-    earlier = and_(c.trial_id == attempt.trial_id, c.kind == kind, c.attempt < attempt.number)
-    times: dict[int, float] = {}
-    for points in connection.execute(select(c.points).where(earlier, overlap).order_by(c.attempt.desc())).scalars():
-        times |= zip(points["steps"], points["times"], strict=True)
-    return times
 
 
 def store_training(connection: Connection, fence: Fence, attempt: Attempt, events: Sequence[Mapping[str, Any]]) -> None:
@@ -56,30 +50,24 @@ def store_measurements(
     connection: Connection, fence: Fence, attempt: Attempt, events: Sequence[Mapping[str, Any]]
 ) -> None:
     """Store events of a process that measures a model on benchmarks, in their order."""
-    for event in events:
-        _store_measurement(connection, fence, attempt, event)
-
-
-def _store_measurement(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
     evaluation = {"evaluation_id": attempt.trial_id}
-    match event["type"]:
-        case "progress":
+    r = t.benchmark_results
+    for event in events:
+        if event["type"] == "progress":
             data = {key: event[key] for key in ("phase", "done", "total")}
             append_event(connection, fence.sweep_id, "evaluation.progress", evaluation | data)
-        case "benchmark":
-            r = t.benchmark_results
-            key = and_(r.c.evaluation_id == attempt.trial_id, r.c.benchmark == event["name"])
-            if connection.execute(select(r.c.content).where(key)).scalar_one_or_none() == event["result"]:
-                return  # a later attempt tells again what it found complete
-            row = {key: event[key] for key in ("time", "model_sha256", "shown")} | {"content": event["result"]}
-            connection.execute(r.delete().where(key))
-            connection.execute(r.insert().values(evaluation | {"benchmark": event["name"]} | row))
+        elif event["type"] == "benchmark":
+            same = and_(r.c.evaluation_id == attempt.trial_id, r.c.benchmark == event["name"])
+            if connection.execute(select(r.c.content).where(same)).scalar_one_or_none() == event["result"]:
+                continue  # a later attempt tells again what it found complete
+            key = evaluation | {"benchmark": event["name"]}
+            row = {name: event[name] for name in ("time", "model_sha256", "shown")} | {"content": event["result"]}
+            connection.execute(r.delete().where(same))
+            connection.execute(r.insert().values(key | row))
             measured = select(func.count()).where(r.c.evaluation_id == attempt.trial_id).scalar_subquery()
-            connection.execute(update(t.trials).where(t.trials.c.id == attempt.trial_id).values(step=measured))
-            scores = {"benchmark": event["name"], "avg_at_k": event["result"]["scores"]["avg_at_k"]["mean"]}
-            append_event(connection, fence.sweep_id, "evaluation.measured", evaluation | scores)
-        case _:
-            pass
+            change(connection, t.trials, attempt.trial_id, step=measured)
+            score = {"avg_at_k": event["result"]["scores"]["avg_at_k"]["mean"]}
+            append_event(connection, fence.sweep_id, "evaluation.measured", key | score)
 
 
 def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: Mapping[str, Any]) -> None:
@@ -87,24 +75,25 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
     trial_id = attempt.trial_id
     match event["type"]:
         case "started":
-            a = t.attempts.c
-            this = and_(a.trial_id == trial_id, a.number == attempt.number)
-            connection.execute(update(t.attempts).where(this).values(versions=event.get("versions")))
+            started = update(t.attempts).where(is_row_of(attempt, t.attempts))
+            connection.execute(started.values(versions=event.get("versions")))
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)
             if "problems" in event:  # a program of one's own need not count
-                store_problem_counts(connection, trial_id, event["step"], event["problems"])
+                _store_problem_counts(connection, trial_id, event["step"], event["problems"])
         case "problems":
-            store_problem_names(connection, fence.sweep_id, event)
+            p, digest = t.problem_sets, event["digest"]
+            stored = select(p.c.digest).where(p.c.sweep_id == fence.sweep_id, p.c.digest == digest)
+            if not connection.execute(stored).first():
+                connection.execute(p.insert().values(sweep_id=fence.sweep_id, digest=digest, names=event["names"]))
         case "samples":
-            same = and_(t.samples.c.trial_id == trial_id, t.samples.c.step == event["step"])
-            connection.execute(t.samples.delete().where(same))
-            row = {"trial_id": trial_id, "step": event["step"], "samples": event["samples"]}
-            connection.execute(t.samples.insert().values(row))
+            s = t.samples
+            connection.execute(s.delete().where(s.c.trial_id == trial_id, s.c.step == event["step"]))
+            connection.execute(s.insert().values(trial_id=trial_id, step=event["step"], samples=event["samples"]))
         case "checkpoint" if event.get("model_only"):
             k = t.kept_models
-            connection.execute(k.delete().where(and_(k.c.trial_id == trial_id, k.c.step == event["step"])))
+            connection.execute(k.delete().where(k.c.trial_id == trial_id, k.c.step == event["step"]))
             connection.execute(k.insert().values(trial_id=trial_id, step=event["step"], path=event["path"]))
         case "checkpoint":
             row = {"step": event["step"], "path": event["path"], "time": event["time"]}
@@ -115,13 +104,23 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
         case "warning":
             warning = {key: event[key] for key in ("code", "message", "evidence", "step")}
             append_event(connection, fence.sweep_id, "trial.warned", {"trial_id": trial_id} | warning)
-            this_trial = t.trials.c.id == trial_id
-            earlier = connection.execute(select(t.trials.c.warnings).where(this_trial)).scalar_one()
-            others = [other for other in earlier if other["code"] != warning["code"]]
-            changed = {"warnings": [*others, warning], "mlflow_state": None}  # MLflow does not show it yet
-            connection.execute(update(t.trials).where(this_trial).values(changed))
+            earlier = connection.execute(select(t.trials.c.warnings).where(t.trials.c.id == trial_id)).scalar_one()
+            warnings = [*(other for other in earlier if other["code"] != warning["code"]), warning]
+            # MLflow does not show it yet.
+            change(connection, t.trials, trial_id, warnings=warnings, mlflow_state=None)
         case "finished":
-            summary = {"summary": event["summary"]}
-            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(summary))
+            change(connection, t.trials, trial_id, summary=event["summary"])
         case _:
             pass
+
+
+def _store_problem_counts(connection: Connection, trial_id: str, step: int, counts: Mapping[str, Any]) -> None:
+    """Store the counts of one evaluation; of a step that comes again the later counts stand.
+
+    An evaluation whose judge failed on every sample has no counts, as it has no score.
+    """
+    p, judged = t.problem_counts, counts["judged"]
+    connection.execute(p.delete().where(p.c.trial_id == trial_id, p.c.step == step))
+    if any(judged) if isinstance(judged, list) else judged:
+        row = {"digest": counts["digest"], "judged": judged, "right": counts["right"]}
+        connection.execute(p.insert().values(trial_id=trial_id, step=step, **row))

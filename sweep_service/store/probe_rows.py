@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import func, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records
+from sweep_service.store.base import Fence, Rows, append_event, insert_records, is_row_of
 from sweep_service.sweep.records import CostProbe, ProbeState
 from trainers.cost.cost_figures import CostFigures
 
@@ -52,12 +52,12 @@ class ProbeRows(Rows):
             self.finish_probe(fence, probe, ProbeState.LOST, held_s, message="its runner ended")
 
     def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
-        """Note for how long a probe has held its resources, and which phases it has begun since.
+        """Note the seconds for which a probe has held its resources, and the phases that it has begun since.
 
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
-            connection.execute(update(t.probes).where(_is(probe)).values(held_s=held_s))
+            connection.execute(update(t.probes).where(is_row_of(probe, t.probes)).values(held_s=held_s))
             for phase in phases:
                 append_event(connection, fence.sweep_id, "probe.progress", {"number": probe.number, "phase": phase})
 
@@ -78,7 +78,8 @@ class ProbeRows(Rows):
         changes: dict[str, Any] = {"state": state, "ended_at": time.time(), "held_s": held_s}
         ended = probe.model_copy(update=changes | {"message": message, "figures": figures})
         with self._fenced(fence) as connection:
-            connection.execute(update(t.probes).where(_is(probe)).values(ended.model_dump(mode="json")))
+            this = update(t.probes).where(is_row_of(probe, t.probes))
+            connection.execute(this.values(ended.model_dump(mode="json")))
             data = {"number": probe.number, "state": state, "message": message}
             append_event(connection, fence.sweep_id, "probe.finished", data)
         return ended
@@ -108,12 +109,8 @@ class ProbeRows(Rows):
         return next(iter(self._records(CostProbe, query.order_by(p.ended_at.desc()).limit(1))), None)
 
     def crashed_probes(self, sweep_id: str) -> int:
-        """Return how many of a sweep's probes have crashed."""
+        """Return the number of a sweep's probes that have crashed."""
         p = t.probes.c
         query = select(func.count()).where(p.sweep_id == sweep_id, p.state == ProbeState.CRASHED.value)
         with self._read() as connection:
             return connection.execute(query).scalar_one()
-
-
-def _is(probe: CostProbe) -> Any:
-    return and_(t.probes.c.sweep_id == probe.sweep_id, t.probes.c.number == probe.number)

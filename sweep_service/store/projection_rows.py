@@ -7,7 +7,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Rows, is_final_report, is_training
+from sweep_service.store.base import EVALUATION_STAGE, IS_FINAL_REPORT, IS_TRAINING, Rows, change
 from sweep_service.store.database import Lock, try_to_take, writing
 from sweep_service.store.evaluation_rows import evaluation_of
 from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
@@ -28,7 +28,7 @@ class ProjectionRows(Rows):
 
     @contextmanager
     def projecting(self) -> Generator[bool]:
-        """Yield whether this process may project now: with PostgreSQL one at a time, or runs would be made twice.
+        """Yield true if this process may project now: with PostgreSQL one at a time, or runs would be made twice.
 
         With SQLite there is only one worker.
         """
@@ -41,48 +41,42 @@ class ProjectionRows(Rows):
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""
         s, r = t.sweeps.c, t.reports.c
-        standing = select(r.inputs_digest).where(r.sweep_id == s.id, is_final_report()).limit(1)
+        standing = select(r.inputs_digest).where(r.sweep_id == s.id, IS_FINAL_REPORT).limit(1)
         reported = s.mlflow_report.is_distinct_from(standing.scalar_subquery())
         query = select(t.sweeps).where(s.mlflow_state.is_distinct_from(s.state) | reported, ~_is_deleted(s.id))
         return self._sweeps(query.order_by(s.id))
 
     def sweep_runs(self) -> dict[str, str]:
         """Return the parent run of each sweep that has one, by sweep id."""
-        query = select(t.sweeps.c.id, t.sweeps.c.mlflow_run_id).where(
-            t.sweeps.c.mlflow_run_id.is_not(None), ~_is_deleted(t.sweeps.c.id)
-        )
+        s = t.sweeps.c
+        query = select(s.id, s.mlflow_run_id).where(s.mlflow_run_id.is_not(None), ~_is_deleted(s.id))
         with self._read() as connection:
             return {row.id: row.mlflow_run_id for row in connection.execute(query)}
 
     def behind(self) -> list[tuple[Trial, str | None]]:
         """Return started trials whose curves or state MLflow does not have yet, with the state that MLflow shows."""
-        newest = select(t.curves.c.id).where(t.curves.c.trial_id == t.trials.c.id)
-        newest = newest.order_by(t.curves.c.id.desc()).limit(1).scalar_subquery()
-        c = t.trials.c
+        c, chunk = t.trials.c, t.curves.c
+        newest = select(chunk.id).where(chunk.trial_id == c.id).order_by(chunk.id.desc()).limit(1).scalar_subquery()
         lagging = (c.mlflow_curve_id < newest) | (c.mlflow_state.is_distinct_from(c.state))
-        query = (
-            select(t.trials)
-            .where(is_training(), c.attempts > 0, lagging, ~_is_deleted(c.sweep_id))
-            .order_by(c.sweep_id, c.number)
-        )
+        query = select(t.trials).where(IS_TRAINING, c.attempts > 0, lagging, ~_is_deleted(c.sweep_id))
         with self._read() as connection:
-            rows = connection.execute(query).mappings().all()
+            rows = connection.execute(query.order_by(c.sweep_id, c.number)).mappings().all()
         return [(Trial.model_validate(dict(row)), row["mlflow_state"]) for row in rows]
 
     def evaluations_behind(self) -> list[tuple[Evaluation, int]]:
-        """Return evaluations of which MLflow does not have all results, with how many there are.
+        """Return the evaluations that MLflow does not have all results of, each with the number of its results.
 
-        One of a trained model is left out until its trial has a run.
+        The evaluation of a trained model is left out until its trial has a run.
         """
         c, trained = t.trials.c, t.trials.alias("trained")
         results = select(func.count()).where(t.benchmark_results.c.evaluation_id == c.id).scalar_subquery()
         ready = t.sweeps.c.mlflow_run_id.is_not(None), or_(c.trained_by.is_(None), trained.c.mlflow_run_id.is_not(None))
-        rows = t.trials.join(t.sweeps, c.sweep_id == t.sweeps.c.id).outerjoin(trained, trained.c.id == c.trained_by)
+        rows = t.trials.join(t.sweeps).outerjoin(trained, trained.c.id == c.trained_by)
         query = select(t.trials, results.label("results")).select_from(rows)
         query = query.where(c.stage == EVALUATION_STAGE, *ready, c.mlflow_curve_id < results, ~_is_deleted(c.sweep_id))
         with self._read() as connection:
-            found = connection.execute(query.order_by(c.sweep_id, c.number)).mappings().all()
-        return [(evaluation_of(row), row["results"]) for row in found]
+            evaluations = connection.execute(query.order_by(c.sweep_id, c.number)).mappings().all()
+        return [(evaluation_of(row), row["results"]) for row in evaluations]
 
     def chunks_behind(self, trial_id: str, limit: int) -> list[Chunk]:
         """Return the next chunks of a trial's curves that MLflow does not have, in the order in which they came."""
@@ -94,24 +88,22 @@ class ProjectionRows(Rows):
 
     def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
         """Note the sweep's parent run."""
-        self._set(t.sweeps, sweep_id, {"mlflow_experiment_id": experiment_id, "mlflow_run_id": run_id})
+        self._change(t.sweeps, sweep_id, mlflow_experiment_id=experiment_id, mlflow_run_id=run_id)
 
     def set_trial_run(self, trial_id: str, run_id: str) -> None:
         """Note the trial's run."""
-        self._set(t.trials, trial_id, {"mlflow_run_id": run_id})
+        self._change(t.trials, trial_id, mlflow_run_id=run_id)
 
     def set_sweep_projected(self, sweep_id: str, state: str, report: str | None) -> None:
-        """Note what MLflow shows of a sweep: its state and the digest of its report."""
-        self._set(t.sweeps, sweep_id, {"mlflow_state": state, "mlflow_report": report})
+        """Note the state of a sweep that MLflow shows, and the digest of the report."""
+        self._change(t.sweeps, sweep_id, mlflow_state=state, mlflow_report=report)
 
     def forget_projection(self, sweep_id: str) -> None:
         """Forget all marks of a sweep, its trials and its evaluations, so that everything is carried over again."""
         nothing: Mapping[str, Any] = {"mlflow_run_id": None, "mlflow_state": None}
         with writing(self.engine) as connection:
-            sweep = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
-            connection.execute(
-                sweep.values(**nothing, mlflow_experiment_id=None, mlflow_report=None, mlflow_anew=False)
-            )
+            of_sweep = {"mlflow_experiment_id": None, "mlflow_report": None, "mlflow_anew": False}
+            change(connection, t.sweeps, sweep_id, **nothing, **of_sweep)
             trials = update(t.trials).where(t.trials.c.sweep_id == sweep_id)
             connection.execute(trials.values(**nothing, mlflow_curve_id=0))
 
@@ -137,7 +129,7 @@ class ProjectionRows(Rows):
         return self._sweeps(select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
 
     def projection_left(self, sweep_ids: Collection[str], newest: int) -> int:
-        """Return of how many runs, of sweeps and of their begun trials, MLflow does not have all yet.
+        """Return the number of runs, of sweeps and of their begun trials, that MLflow does not have all of yet.
 
         Args:
             newest: number of the newest part of a curve that counts, for trials that run write more all the time.
@@ -150,24 +142,20 @@ class ProjectionRows(Rows):
         left = or_(
             c.mlflow_run_id.is_(None), behind, and_(over, c.mlflow_state.is_distinct_from(c.state)), s.mlflow_anew
         )
-        runs = select(func.count()).select_from(t.trials.join(t.sweeps, c.sweep_id == s.id))
-        runs = runs.where(wanted, is_training(), c.attempts > 0, left)
+        runs = select(func.count()).join_from(t.trials, t.sweeps)
+        runs = runs.where(wanted, IS_TRAINING, c.attempts > 0, left)
         with self._read() as connection:
             unscored = sum(one.sweep_id in sweep_ids for one, _ in self.evaluations_behind())
             return unscored + sum(connection.execute(query).scalar_one() for query in (parents, runs))
 
     def set_projected(self, trial_id: str, *, curve_id: int | None = None, state: str | None = None) -> None:
-        """Note how far MLflow is: the last chunk it has, or the trial state it shows."""
+        """Note the last chunk of a trial that MLflow has, or the state that it shows."""
         marks = {"mlflow_curve_id": curve_id, "mlflow_state": state}
-        self._set(t.trials, trial_id, {name: mark for name, mark in marks.items() if mark is not None})
+        self._change(t.trials, trial_id, **{name: mark for name, mark in marks.items() if mark is not None})
 
     def set_results_projected(self, evaluation_id: str, results: int) -> None:
-        """Note how many of an evaluation's results MLflow has."""
-        self._set(t.trials, evaluation_id, {"mlflow_curve_id": results})
-
-    def _set(self, table: Any, row_id: str, values: dict[str, Any]) -> None:
-        with writing(self.engine) as connection:
-            connection.execute(update(table).where(table.c.id == row_id).values(values))
+        """Note the number of an evaluation's results that MLflow has."""
+        self._change(t.trials, evaluation_id, mlflow_curve_id=results)
 
 
 def _is_deleted(sweep_id: ColumnElement[str]) -> ColumnElement[bool]:

@@ -5,7 +5,6 @@ file, which a client that takes gzip gets as it is. That works because a full fl
 forgets what came before it, so that parts which were compressed by themselves can be joined.
 """
 
-import hashlib
 import re
 import struct
 import zlib
@@ -23,21 +22,17 @@ _VERSION: Final = re.compile(rb'\{"report_version":(\d+)')
 """The beginning of a report's JSON."""
 
 
+@dataclass(frozen=True)
 class CommonPart:
-    """Bytes that many reports have in common, such as the script of their pages, plain and compressed."""
+    """Bytes that many reports have in common, such as the script of their pages."""
 
-    def __init__(self, plain: bytes, deflated: bytes) -> None:
-        self.plain, self.deflated = plain, deflated
+    deflated: bytes
+    """The bytes, compressed, as the database has them."""
 
-    @classmethod
-    def read(cls, deflated: bytes) -> "CommonPart":
-        """Return a part that the database has."""
-        return cls(_inflated(deflated), deflated)
-
-
-def digest(part: bytes) -> str:
-    """Return the name of a common part: its hash."""
-    return hashlib.sha256(part).hexdigest()
+    @cached_property
+    def plain(self) -> bytes:
+        """The bytes themselves."""
+        return _inflated(self.deflated)
 
 
 def deflated(part: bytes) -> bytes:
@@ -58,14 +53,14 @@ class Packed(NamedTuple):
 
 def pack(content: bytes, part: bytes = b"") -> Packed:
     """Compress a content, without `part` if that is in it."""
-    before, found, after = content.partition(part) if part else (content, b"", b"")
+    before, removed, after = content.partition(part) if part else (content, b"", b"")
     stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     head = _HEADER + stream.compress(before) + stream.flush(zlib.Z_FULL_FLUSH)
     trailer = struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)
     packed = head + stream.compress(after) + stream.flush() + trailer
     if len(packed) > _WORTH * len(content):
         return Packed(content, gzipped=False, part_at=None)
-    return Packed(packed, gzipped=True, part_at=len(head) if found else None)
+    return Packed(packed, gzipped=True, part_at=len(head) if removed else None)
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,8 @@ class KeptReport:
 def report_version(beginning: bytes, *, gzipped: bool) -> int | None:
     """Return the version of the code that built a report, from the first bytes of its JSON as they are kept."""
     head = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(beginning, 64) if gzipped else beginning
-    found = _VERSION.match(head)
-    return None if found is None else int(found[1])
+    match = _VERSION.match(head)
+    return None if match is None else int(match[1])
 
 
 def _inflated(deflated: bytes) -> bytes:

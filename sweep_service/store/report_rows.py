@@ -1,5 +1,6 @@
 """Stored reports, each with the digest of its inputs, and requests for interim or new ones."""
 
+import hashlib
 import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -9,13 +10,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sweep_service.errors import Conflict, NotReady
 from sweep_service.store import tables as t
-from sweep_service.store.base import Rows, append_event, is_final_report, of_sweep, one_sweep
+from sweep_service.store.base import IS_FINAL_REPORT, Rows, append_event, change, of_sweep, one_sweep
 from sweep_service.store.database import writing
-from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, digest, pack, report_version
+from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, pack, report_version
 from sweep_service.sweep.records import Record, SweepState
 
 _KEPT_PARTS: Final = 3
-"""Number of common parts that stay in memory: one a version of the code that built the reports."""
+"""Number of common parts that stay in memory, those asked for last: one a version of the code that built reports."""
 _BEGINNING: Final = 1024
 """Number of bytes of a stored JSON that are enough to read its version."""
 _INTERIM: Final = [state.value for state in SweepState if state.has_interim_report]
@@ -48,11 +49,11 @@ class ReportRows(Rows):
     ) -> None:
         """Keep a final report, which supersedes the sweep's earlier one; interim ones are dropped.
 
-        The same digest again is no change. One that was built while its sweep was archived is left out, for it may lack
-        what has gone meanwhile.
+        The same digest again is no change. A report that was built while its sweep was archived is left out, for it may
+        lack curves that have gone meanwhile.
 
         Args:
-            common_part: what contents may hold that many reports have in common; it is stored once for all.
+            common_part: bytes that contents may hold and that many reports have in common; stored once for all.
         """
         r = t.reports.c
         rows = self._packed(contents, common_part)
@@ -62,8 +63,8 @@ class ReportRows(Rows):
             _supersede(connection, sweep_id)
             same = update(t.reports).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
             connection.execute(same.values(superseded_at=None))
-            known = select(r.format).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
-            present = set(connection.execute(known).scalars())
+            formats = select(r.format).where(r.sweep_id == sweep_id, r.inputs_digest == inputs_digest)
+            present = set(connection.execute(formats).scalars())
             keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time()}
             for row in rows:
                 if row["format"] not in present:
@@ -89,32 +90,21 @@ class ReportRows(Rows):
 
     def _packed(self, contents: Mapping[str, bytes], common_part: bytes) -> list[dict[str, Any]]:
         """Return the columns of each content, and store the common part if one of them needs it."""
-        name = digest(common_part)
+        name = hashlib.sha256(common_part).hexdigest()
         packed = {format_: pack(content, common_part) for format_, content in contents.items()}
         if any(content.part_at is not None for content in packed.values()):
-            self._keep_part(name, common_part)
+            with self._read() as connection:
+                stored = select(t.report_parts.c.digest).where(t.report_parts.c.digest == name)
+                is_stored = connection.execute(stored).first() is not None
+            if not is_stored:
+                insert = (sqlite if self.engine.dialect.name == "sqlite" else postgresql).insert(t.report_parts)
+                row = insert.values(digest=name, deflated=deflated(common_part)).on_conflict_do_nothing()
+                with writing(self.engine) as connection:
+                    connection.execute(row)
         return [
             {"format": format_, **content._asdict(), "part": None if content.part_at is None else name}
             for format_, content in packed.items()
         ]
-
-    def _keep_part(self, name: str, part: bytes) -> None:
-        with self._read() as connection:
-            if connection.execute(select(t.report_parts.c.digest).where(t.report_parts.c.digest == name)).first():
-                return
-        insert = (sqlite if self.engine.dialect.name == "sqlite" else postgresql).insert(t.report_parts)
-        row = insert.values(digest=name, deflated=deflated(part)).on_conflict_do_nothing()
-        with writing(self.engine) as connection:
-            connection.execute(row)
-
-    def _part(self, connection: Connection, name: str) -> CommonPart:
-        """Return a common part; those that were asked for last stay in memory."""
-        part = self._parts.get(name)
-        if part is None:
-            query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == name)
-            part = CommonPart.read(bytes(connection.execute(query).scalar_one()))
-            self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {name: part}
-        return part
 
     def set_report_failure(self, sweep_id: str, reason: str) -> None:
         """Note why a sweep's report could not be built. The next report that is kept clears it."""
@@ -122,7 +112,7 @@ class ReportRows(Rows):
             _set_failure(connection, sweep_id, reason)
 
     def report_failure(self, sweep_id: str) -> str | None:
-        """Return why the last try to build a sweep's report failed; None if it did not."""
+        """Return the reason why the last try to build a sweep's report failed; None if it did not."""
         with self._read() as connection:
             return of_sweep(connection, sweep_id, t.sweeps.c.report_failure)
 
@@ -131,10 +121,10 @@ class ReportRows(Rows):
 
         Raises: NotFound; NotReady, if it has not been built yet.
         """
-        kept = self.find_report(sweep_id, format_)
-        if kept is None or kept.interim:
+        report = self.find_report(sweep_id, format_)
+        if report is None or report.interim:
             raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
-        return kept.content
+        return report.content
 
     def find_report(self, sweep_id: str, format_: str, inputs_digest: str | None = None) -> KeptReport | None:
         """Return the report that stands: the final one, or while the sweep runs the interim one.
@@ -150,11 +140,15 @@ class ReportRows(Rows):
             if inputs_digest is not None:
                 query = query.where(r.inputs_digest == inputs_digest, ~r.interim)
             else:
-                query = query.where(r.superseded_at.is_(None) if state.has_interim_report else is_final_report())
+                query = query.where(r.superseded_at.is_(None) if state.has_interim_report else IS_FINAL_REPORT)
             row = connection.execute(query).one_or_none()
             if row is None:
                 return None
-            part = None if row.part is None else self._part(connection, row.part)
+            part = self._parts.get(row.part)
+            if row.part is not None and part is None:
+                query = select(t.report_parts.c.deflated).where(t.report_parts.c.digest == row.part)
+                part = CommonPart(bytes(connection.execute(query).scalar_one()))
+                self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {row.part: part}
         return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
 
     def stored_reports(self, sweep_id: str) -> list[StoredReport]:
@@ -166,8 +160,7 @@ class ReportRows(Rows):
         head = func.substr(r.content, 1, _BEGINNING, type_=LargeBinary).label("head")
         query = select(r.inputs_digest, r.created_at, r.superseded_at, r.gzipped, head)
         query = query.where(r.sweep_id == sweep_id, r.format == "json", ~r.interim)
-        with self._read() as connection:
-            of_sweep(connection, sweep_id, t.sweeps.c.id)
+        with self._read(sweep_id) as connection:
             rows = connection.execute(query.order_by(r.superseded_at.is_not(None), r.superseded_at.desc())).all()
         return [
             StoredReport(
@@ -188,7 +181,7 @@ class ReportRows(Rows):
             before: id of a sweep.
         """
         s, r = t.sweeps.c, t.reports.c
-        reported = exists().where(r.sweep_id == s.id, r.format == "verdict", is_final_report())
+        reported = exists().where(r.sweep_id == s.id, r.format == "verdict", IS_FINAL_REPORT)
         query = select(s.id, s.spec["training"]).where(s.id < before, reported).order_by(s.id)
         query = query.where(s.spec["trainer"].as_string().is_(None))
         with self._read() as connection:
@@ -197,20 +190,20 @@ class ReportRows(Rows):
     def report_digest(self, sweep_id: str) -> str | None:
         """Return the digest of the inputs of the final report, if there is one."""
         r = t.reports.c
-        query = select(r.inputs_digest).where(r.sweep_id == sweep_id, is_final_report()).limit(1)
+        query = select(r.inputs_digest).where(r.sweep_id == sweep_id, IS_FINAL_REPORT).limit(1)
         with self._read() as connection:
             return connection.execute(query).scalar_one_or_none()
 
     def next_late(self, not_now: Collection[str]) -> str | None:
-        """Return an ended sweep whose report is to be built: one that somebody asks for, else one that has none.
+        """Return an ended sweep whose report is to be built: because somebody asks for it, else because there is none.
 
-        Sweeps that failed or were cancelled have none yet; the one that ended last comes first.
+        Sweeps that failed or were cancelled have none yet; the sweep that ended last comes first.
 
         Args:
             not_now: ids of sweeps that are left out, unless somebody asks for their reports.
         """
         s, ended = t.sweeps.c, [state.value for state in SweepState if state.is_over]
-        reported = exists().where(t.reports.c.sweep_id == s.id, is_final_report())
+        reported = exists().where(t.reports.c.sweep_id == s.id, IS_FINAL_REPORT)
         deleted = exists().where(t.deletions.c.sweep_id == s.id)
         due = or_(s.report_wanted, ~reported & s.id.not_in(list(not_now)))
         query = select(s.id).where(s.state.in_(ended), ~deleted, due).order_by(s.report_wanted.desc())
@@ -230,26 +223,23 @@ class ReportRows(Rows):
             if not state.is_over:
                 raise Conflict(f"sweep {sweep_id} is {state}: its report is built by itself when it ends")
             if not row["report_wanted"]:
-                wish = update(t.sweeps).where(t.sweeps.c.id == sweep_id)
-                connection.execute(wish.values(report_wanted=True, report_failure=None))
+                change(connection, t.sweeps, sweep_id, report_wanted=True, report_failure=None)
                 append_event(connection, sweep_id, "sweep.report_requested", {"by": by})
 
     def report_requested(self, sweep_id: str) -> bool:
-        """Return whether somebody waits for the report of a sweep to be built, or built anew."""
+        """True if somebody waits for the report of a sweep to be built, or built anew."""
         with self._read() as connection:
             return of_sweep(connection, sweep_id, t.sweeps.c.report_wanted)
 
     def want_report(self, sweep_id: str) -> None:
         """Note that somebody wants an interim report, or a newer one; no change unless the sweep runs."""
         s = t.sweeps.c
+        runs = (s.id == sweep_id) & s.state.in_(_INTERIM)
         with self._read() as connection:  # a page that asks every second must not delay trials' writes
-            wanted = select(s.report_wanted).where(s.id == sweep_id, s.state.in_(_INTERIM))
-            if connection.execute(wanted).scalar_one_or_none() is not False:
+            if connection.execute(select(s.report_wanted).where(runs)).scalar_one_or_none() is not False:
                 return
         with writing(self.engine) as connection:
-            connection.execute(
-                update(t.sweeps).where(s.id == sweep_id, s.state.in_(_INTERIM)).values(report_wanted=True)
-            )
+            connection.execute(update(t.sweeps).where(runs).values(report_wanted=True))
 
     def take_wanted_report(self, not_now: Collection[str]) -> str | None:
         """Return a running sweep whose report somebody wants, and clear the request, for the caller builds it.
@@ -265,19 +255,20 @@ class ReportRows(Rows):
         with writing(self.engine) as connection:
             first = wanted.order_by(s.id).limit(1).with_for_update(skip_locked=True)
             sweep_id = connection.execute(first).scalar_one_or_none()
-            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(report_wanted=False))
+            if sweep_id is not None:
+                change(connection, t.sweeps, sweep_id, report_wanted=False)
             return sweep_id
 
 
 def _supersede(connection: Connection, sweep_id: str) -> None:
     """Drop a sweep's interim report, and mark its final one as superseded."""
-    mine = t.reports.c.sweep_id == sweep_id
-    connection.execute(t.reports.delete().where(mine, t.reports.c.interim))
-    connection.execute(update(t.reports).where(mine, is_final_report()).values(superseded_at=time.time()))
+    of_sweep = t.reports.c.sweep_id == sweep_id
+    connection.execute(t.reports.delete().where(of_sweep, t.reports.c.interim))
+    connection.execute(update(t.reports).where(of_sweep, IS_FINAL_REPORT).values(superseded_at=time.time()))
 
 
 def _set_failure(connection: Connection, sweep_id: str, reason: str | None) -> None:
     """Note why a report could not be built, or that it was; of a sweep that does not run, nobody waits for it then."""
     s = t.sweeps.c
-    noted = update(t.sweeps).where(s.id == sweep_id)
-    connection.execute(noted.values(report_failure=reason, report_wanted=s.report_wanted & s.state.in_(_INTERIM)))
+    still_wanted = s.report_wanted & s.state.in_(_INTERIM)
+    change(connection, t.sweeps, sweep_id, report_failure=reason, report_wanted=still_wanted)

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, and_, case, func, not_, select, update
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import EVALUATION_STAGE, Fence
+from sweep_service.store.base import EVALUATION_STAGE, Fence, change
 from sweep_service.store.database import Lock, now_for_leases, take
 from sweep_service.store.sweep_rows import SweepRows, is_free
 from sweep_service.store.trial_rows import TrialRows
@@ -17,6 +17,8 @@ from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Attempt, DesiredState, ProbeState, Sweep, SweepState
 from sweep_service.sweep.shares import Part, Share
 from sweep_service.sweep.spec import SweepSpec
+
+_NEED_RUNNER: Final = [state.value for state in SweepState if state.needs_runner]
 
 
 class ShareRows(SweepRows, TrialRows):
@@ -27,7 +29,7 @@ class ShareRows(SweepRows, TrialRows):
     ) -> Sweep | None:
         """Take over a sweep that needs a runner and that no live lease holds; this raises its epoch by one.
 
-        Of several it is one that the user wants to end or to pause, or else the one whose turn it is.
+        Sweeps that the user wants to end or to pause come first, then the sweep whose turn it is.
 
         Args:
             holder: name of the new holder, for people to read.
@@ -36,9 +38,9 @@ class ShareRows(SweepRows, TrialRows):
             besides: ids of sweeps that are left alone, because the caller has a runner for each.
         """
         s = t.sweeps.c
-        wanted = s.state.in_([state.value for state in SweepState if state.needs_runner]) & s.id.not_in(besides)
+        wanted = s.state.in_(_NEED_RUNNER) & s.id.not_in(besides)
         if to_cancel:
-            wanted &= s.desired_state == DesiredState.CANCEL.value
+            wanted &= s.desired_state == DesiredState.CANCEL
         in_order = sorted(self.unclaimed(), key=lambda share: share.order)
         places = {share.sweep_id: place for place, share in enumerate(in_order, 1)}
         return self._claim(holder, lease_s, wanted, *([case(places, value=s.id, else_=0)] if places else []))
@@ -57,7 +59,7 @@ class ShareRows(SweepRows, TrialRows):
         Args:
             part: its CPUs and GPUs; if it must wait, the others see that its sweep waits for them.
             slots: number of such parts in the cluster.
-            is_turn: decides by what all sweeps hold and wait for.
+            is_turn: decides by the shares of all sweeps.
         Returns: None if it must wait, or waits no more, since somebody has stopped it meanwhile.
         Raises: StaleEpoch.
         """
@@ -73,7 +75,7 @@ class ShareRows(SweepRows, TrialRows):
             return self._start_attempt(connection, fence, trial_id, directory)
 
     def wait_in_turn(self, fence: Fence, part: Part | None, slots: int | None = None) -> list[Share]:
-        """Note what the sweep waits for, or with None that it waits for nothing; return what all hold and wait for.
+        """Note the part that the sweep waits for, or with None that it waits for nothing; return all shares.
 
         Args:
             slots: number of such parts in the cluster.
@@ -84,19 +86,18 @@ class ShareRows(SweepRows, TrialRows):
             return _shares(connection)
 
     def shares(self) -> list[Share]:
-        """Return what the sweeps that have a runner hold, have had and wait for."""
+        """Return the shares of the sweeps that have a runner."""
         with self._read() as connection:
             return _shares(connection)
 
     def unclaimed(self) -> list[Share]:
-        """Return the sweeps that wait for a worker to run them: what each has had, and what its trials need."""
+        """Return the shares of the sweeps that wait for a worker to run them."""
         with self._read() as connection:
             return _shares(connection, claimed=False)
 
 
 def _wait_for(connection: Connection, fence: Fence, part: Part | None, **changes: int) -> None:
-    this = update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id)
-    connection.execute(this.values(waits_for=None if part is None else list(part), **changes))
+    change(connection, t.sweeps, fence.sweep_id, waits_for=None if part is None else list(part), **changes)
 
 
 class _Design(NamedTuple):
@@ -122,26 +123,23 @@ def _design(connection: Connection, digest: str) -> _Design:
         parts = Part.of(spec.resources), Part.of(spec.evaluation_resources)
         try:
             training = sum(stage_counts(spec)), spec.trained_base.steps
-        except (
-            ValidationError
-        ):  # stored by another version; its runner says so, and no other sweep is kept from its turn
-            training = 0, 0
+        except ValidationError:
+            training = 0, 0  # stored by another version; its runner says so, and no other sweep is kept from its turn
         _DESIGNS[digest] = _Design(*parts, spec.resources.max_parallel, *training)
     return _DESIGNS[digest]
 
 
 def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
-    """Return what sweeps hold, have had and wait for: those that have a runner, or those that wait for one."""
+    """Return the shares of the sweeps that have a runner, or of those that wait for one."""
     s = t.sweeps.c
     free = is_free(*now_for_leases(connection))
-    wanted = and_(
-        s.state.in_([state.value for state in SweepState if state.needs_runner]), not_(free) if claimed else free
-    )
-    if not claimed:
-        wanted &= s.desired_state == DesiredState.RUN.value
+    wanted = s.state.in_(_NEED_RUNNER) & (~free if claimed else free & (s.desired_state == DesiredState.RUN))
     columns = s.id, s.name, s.spec_digest, s.waits_for, s.slots, s.asks_since, s.added_benchmarks, s.epoch
     sweeps = connection.execute(select(*columns).where(wanted).order_by(s.id)).all()
-    works, done_s, probing = _works(connection, wanted), _done_s(connection, wanted), _probing(connection, wanted)
+    works, done_s = _works(connection, wanted), _done_s(connection, wanted)
+    p = t.probes.c
+    running_probes = select(p.sweep_id).where(p.sweep_id.in_(select(s.id).where(wanted)), p.state == ProbeState.RUNNING)
+    probing = set(connection.execute(running_probes).scalars())
     shares = list[Share]()
     for sweep in sweeps:
         design = _design(connection, sweep.spec_digest)
@@ -167,7 +165,7 @@ def _shares(connection: Connection, *, claimed: bool = True) -> list[Share]:
 
 
 def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[Any]:
-    """Return for each sweep, trials and evaluations apart, what has been done of them and what is left."""
+    """Return each sweep's work, trials and evaluations apart: the part that is done, and the part that is left."""
     c = t.trials.c
     measures = c.stage == EVALUATION_STAGE
     under_way = c.state.in_([state.value for state in TrialState if not state.is_over])
@@ -175,7 +173,7 @@ def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[A
         c.sweep_id,
         measures.label("measures"),
         func.count().label("number"),
-        func.count().filter(c.state == TrialState.RUNNING.value).label("running"),
+        func.count().filter(c.state == TrialState.RUNNING).label("running"),
         func.count().filter(c.held_s > 0).label("begun"),
         func.sum(c.held_s).label("held_s"),
         func.sum(c.step).label("steps"),
@@ -186,19 +184,15 @@ def _works(connection: Connection, of_sweeps: ColumnElement[bool]) -> Sequence[A
 
 
 def _done_s(connection: Connection, of_sweeps: ColumnElement[bool]) -> dict[str, float]:
-    """Return for how long each sweep has held parts in attempts that began since it asks."""
+    """Return by sweep the seconds for which it has held parts in attempts that began since it asks."""
     a, c, s = t.attempts.c, t.trials.c, t.sweeps.c
-    joined = t.attempts.join(t.trials, a.trial_id == c.id).join(t.sweeps, c.sweep_id == s.id)
-    held = (
-        select(s.id, func.sum(a.held_s).label("held_s"))
-        .select_from(joined)
-        .where(of_sweeps, a.started_at >= s.asks_since)
-    )
-    return {row.id: row.held_s for row in connection.execute(held.group_by(s.id))}
+    held = select(s.id, func.sum(a.held_s).label("held_s")).join_from(t.attempts, t.trials)
+    held = held.join(t.sweeps, c.sweep_id == s.id).where(of_sweeps, a.started_at >= s.asks_since).group_by(s.id)
+    return {row.id: row.held_s for row in connection.execute(held)}
 
 
 def _left_s(design: _Design, works: Sequence[Any], *, trains: bool) -> float | None:
-    """Return for how many more seconds a sweep will hold parts, if updates and benchmarks take as long as so far.
+    """Return the seconds for which a sweep will hold parts from now on, if its work takes as long as so far.
 
     Trials that it will need and does not have yet are counted, evaluations are not. Before the first update a trial
     takes as long as those that have begun have held their parts, at least.
@@ -218,9 +212,3 @@ def _left_s(design: _Design, works: Sequence[Any], *, trains: bool) -> float | N
         elif not one.measures:
             return None
     return left_s
-
-
-def _probing(connection: Connection, of_sweeps: ColumnElement[bool]) -> set[str]:
-    p = t.probes.c
-    running = and_(p.sweep_id.in_(select(t.sweeps.c.id).where(of_sweeps)), p.state == ProbeState.RUNNING.value)
-    return set(connection.execute(select(p.sweep_id).where(running)).scalars())

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sweep_service.errors import Conflict, IdempotencyKeyReused, SweepDeleted
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, as_sweep, insert_records, of_sweep, one_sweep
+from sweep_service.store.base import Fence, Rows, append_event, as_sweep, change, insert_records, of_sweep, one_sweep
 from sweep_service.store.database import now_for_leases, writing
 from sweep_service.store.deletion_rows import deleted_with_key
 from sweep_service.store.trial_rows import end_waiting
@@ -32,7 +32,6 @@ class SweepRows(Rows):
         """Store a sweep with its first configs and trials, all or nothing.
 
         Args:
-            sweep, configs, trials: what to store.
             idempotency: a key chosen by the client, and the fingerprint of its request.
         Returns: the stored sweep; with a key that was used before for the same request, that earlier sweep.
         Raises: IdempotencyKeyReused, if the key was used for another request; SweepDeleted, if its sweep is deleted.
@@ -43,35 +42,27 @@ class SweepRows(Rows):
                 connection.execute(t.sweeps.insert().values(row))
                 if idempotency:
                     key, fingerprint = idempotency
-                    connection.execute(
-                        t.idempotency_keys.insert().values(
-                            key=key, fingerprint=fingerprint, sweep_id=sweep.id, created_at=time.time()
-                        )
-                    )
+                    request = {"key": key, "fingerprint": fingerprint, "sweep_id": sweep.id, "created_at": time.time()}
+                    connection.execute(t.idempotency_keys.insert().values(request))
                     _refuse_deleted(connection, key)  # after the insertion, so that no deletion comes between
                 insert_records(connection, t.configs, configs)
                 insert_records(connection, t.trials, trials)
                 append_event(connection, sweep.id, "sweep.created", {"name": sweep.name, "trials": len(trials)})
         except IntegrityError:
-            earlier = self._replayed(idempotency)
+            if idempotency is None:
+                raise
+            key, fingerprint = idempotency
+            with self._read() as connection:
+                _refuse_deleted(connection, key)
+                keys = t.idempotency_keys
+                earlier = connection.execute(select(keys).where(keys.c.key == key)).one_or_none()
             if earlier is None:
                 raise
-            return earlier
+            if earlier.fingerprint != fingerprint:
+                refusal = f"the Idempotency-Key {key!r} was used with another request; use a new key"
+                raise IdempotencyKeyReused(refusal) from None
+            return self.get_sweep(earlier.sweep_id)
         return sweep
-
-    def _replayed(self, idempotency: tuple[str, str] | None) -> Sweep | None:
-        if idempotency is None:
-            return None
-        key, fingerprint = idempotency
-        keys = t.idempotency_keys
-        with self._read() as connection:
-            _refuse_deleted(connection, key)
-            row = connection.execute(select(keys).where(keys.c.key == key)).mappings().one_or_none()
-        if row is None:
-            return None
-        if row["fingerprint"] != fingerprint:
-            raise IdempotencyKeyReused(f"the Idempotency-Key {key!r} was used with another request; use a new key")
-        return self.get_sweep(row["sweep_id"])
 
     def get_sweep(self, sweep_id: str) -> Sweep:
         """Return a sweep.
@@ -164,7 +155,7 @@ class SweepRows(Rows):
         return self.get_sweep(sweep_id)
 
     def request_resume(self, sweep_id: str, by: str | None = None) -> Sweep:
-        """Note that a paused sweep, or one that is being paused, is to go on. One that runs is left alone.
+        """Note that a sweep that is paused, or is being paused, is to go on. No change for a sweep that runs.
 
         Raises: NotFound; Conflict, if it has ended or is to end.
         """
@@ -188,7 +179,7 @@ class SweepRows(Rows):
     def _claim(
         self, holder: str, lease_s: float, wanted: ColumnElement[bool], *order: ColumnElement[int]
     ) -> Sweep | None:
-        """Take over the first sweep in an order, and of equals the oldest, of those that no live lease holds."""
+        """Take over the first sweep in an order that no live lease holds; of equals the oldest."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
             now, clock = now_for_leases(connection)
@@ -197,8 +188,8 @@ class SweepRows(Rows):
             if sweep_id is None:
                 return None
             lease = {"lease_until": now + lease_s, "lease_clock": clock, "lease_holder": holder}
-            asked = {"waits_for": None}  # an earlier runner may have left its wish
-            connection.execute(update(t.sweeps).where(s.id == sweep_id).values(epoch=s.epoch + 1, **lease, **asked))
+            # An earlier runner may have left its wish.
+            change(connection, t.sweeps, sweep_id, epoch=s.epoch + 1, waits_for=None, **lease)
             append_event(connection, sweep_id, "sweep.claimed", {"holder": holder})
             return as_sweep(one_sweep(connection, sweep_id))
 
@@ -209,22 +200,21 @@ class SweepRows(Rows):
         """
         with self._fenced(fence) as connection:
             now, clock = now_for_leases(connection)
-            lease = {"lease_until": now + lease_s, "lease_clock": clock}
-            connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(lease))
+            change(connection, t.sweeps, fence.sweep_id, lease_until=now + lease_s, lease_clock=clock)
 
     def is_held(self, sweep_id: str) -> bool:
-        """True if a live lease holds a sweep, as of one that has just ended; not if there is no such sweep."""
+        """True if a live lease holds a sweep, even if it has just ended; false if there is no such sweep."""
         s = t.sweeps.c
         with self._read() as connection:
             held = and_(s.id == sweep_id, ~is_free(*now_for_leases(connection)))
             return connection.execute(select(s.id).where(held)).one_or_none() is not None
 
     def has_lease(self, fence: Fence) -> bool:
-        """True if this epoch's lease holds. It waits for whoever writes: a renewal may be among what waits with it."""
+        """True if this epoch's lease holds. It waits for other writers: the lease's renewal may be waiting, too."""
         s = t.sweeps.c
         with writing(self.engine) as connection:
-            mine = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))
-            return connection.execute(select(s.id).where(mine)).one_or_none() is not None
+            held = and_(s.id == fence.sweep_id, s.epoch == fence.epoch, ~is_free(*now_for_leases(connection)))
+            return connection.execute(select(s.id).where(held)).one_or_none() is not None
 
     def release_lease(self, fence: Fence) -> None:
         """Let the sweep go at once, because its runner has ended. Does nothing if another runner has taken over."""
@@ -237,8 +227,8 @@ class SweepRows(Rows):
     ) -> None:
         """Move the sweep to another state, if its runner or worker still holds it. The same state is no change.
 
-        What still waits when trials may not change any more is cancelled. Instead of PAUSED the sweep is QUEUED if the
-        user no longer wishes a pause.
+        Trials that still wait are cancelled when trials may not change any more. Instead of PAUSED the sweep is QUEUED
+        if the user no longer wishes a pause.
 
         Args:
             generation: the sweep's generation that the caller has done; if there is another by now, it is QUEUED.
@@ -250,14 +240,13 @@ class SweepRows(Rows):
             _change_state(connection, fence, state, message)
 
     def say_what_delays(self, fence: Fence, message: str | None) -> None:
-        """Say why nothing new begins in a running sweep, or with None that it goes on. The same words are no change.
+        """Note the reason why nothing new begins in a running sweep, None if it goes on. The same words are no change.
 
         Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             if of_sweep(connection, fence.sweep_id, t.sweeps.c.message) != message:
-                s = t.sweeps.c
-                connection.execute(update(t.sweeps).where(s.id == fence.sweep_id).values(message=message))
+                change(connection, t.sweeps, fence.sweep_id, message=message)
                 append_event(connection, fence.sweep_id, "sweep.delayed", {"message": message})
 
     def list_events(self, sweep_id: str, after: int = 0, limit: int = 1000, types: Collection[str] = ()) -> list[Event]:
@@ -295,9 +284,9 @@ def is_free(now: float, clock: str) -> ColumnElement[bool]:
 
 
 def _wish(connection: Connection, row: RowMapping, wish: DesiredState, event: str, by: str | None) -> None:
-    """Note what the user wishes of a sweep, and by which token, unless that is noted already."""
+    """Note the user's wish for a sweep, and the token of the user, unless that wish is noted already."""
     if row["desired_state"] != wish:
-        connection.execute(update(t.sweeps).where(t.sweeps.c.id == row["id"]).values(desired_state=wish.value))
+        change(connection, t.sweeps, row["id"], desired_state=wish)
         append_event(connection, row["id"], event, {"by": by})
 
 
@@ -307,8 +296,8 @@ def _leave_unclaimed(connection: Connection, row: RowMapping, state: SweepState)
     Its epoch rises as in a claim, so that whoever held it once is refused.
     """
     s = t.sweeps.c
-    nobodys = and_(s.id == row["id"], s.state == SweepState.QUEUED.value, is_free(*now_for_leases(connection)))
-    taken = update(t.sweeps).where(nobodys).values(epoch=s.epoch + 1, lease_until=None)
+    unclaimed = and_(s.id == row["id"], s.state == SweepState.QUEUED.value, is_free(*now_for_leases(connection)))
+    taken = update(t.sweeps).where(unclaimed).values(epoch=s.epoch + 1, lease_until=None)
     if connection.execute(taken).rowcount:
         _change_state(connection, Fence(row["id"], row["epoch"] + 1), state, None)
 
@@ -322,7 +311,7 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         return
     if state not in SWEEP_LIFE[before].next:
         raise Conflict(f"sweep {fence.sweep_id} cannot go from {before} to {state}")
-    values: dict[str, object] = {"state": state.value, "message": message}
+    values: dict[str, object] = {"state": state, "message": message}
     if row["started_at"] is None and state is SweepState.RUNNING:
         values["started_at"] = time.time()
     if state.is_over:
@@ -331,5 +320,5 @@ def _change_state(connection: Connection, fence: Fence, state: SweepState, messa
         values["asks_since"] = time.time()
     if not state.trials_may_change:
         end_waiting(connection, fence, Ending.CANCELLED)
-    connection.execute(update(t.sweeps).where(t.sweeps.c.id == fence.sweep_id).values(values))
+    change(connection, t.sweeps, fence.sweep_id, **values)
     append_event(connection, fence.sweep_id, "sweep.state_changed", {"state": state, "message": message})

@@ -108,7 +108,9 @@ trials = Table(
     Column("message", AnyText),
     Column("ending", String(16)),
     Column("mlflow_run_id", String(64)),
-    Column("mlflow_curve_id", _ID, nullable=False, default=0),  # of an evaluation: how many results MLflow has
+    Column(
+        "mlflow_curve_id", _ID, nullable=False, default=0
+    ),  # of an evaluation: number of its results that MLflow has
     Column("mlflow_state", String(16)),
     Column("summary", JSON, nullable=False),
     Column("warnings", JSON, nullable=False),

@@ -1,24 +1,26 @@
-"""Configs, trials, attempts, and what their trainers report: curves, samples, checkpoints.
+"""Configs, trials, attempts, and the events of their trainers: curves, samples, checkpoints.
 
 The table of trials also holds the evaluations, which are handed out and tried again in the same way; `evaluation_rows`
-makes and reads them. What is said of trials by their names here leaves them out.
+makes and reads them. Methods that are named after trials leave them out.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.errors import Conflict, NotFound
 from sweep_service.store import tables as t
 from sweep_service.store.base import (
     EVALUATION_STAGE,
+    IS_TRAINING,
     Fence,
     Rows,
     append_event,
+    change,
     insert_records,
-    is_training,
+    is_row_of,
     one_sweep,
 )
 from sweep_service.store.database import writing
@@ -61,7 +63,7 @@ class TrialRows(Rows):
         self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
     ) -> list[Trial]:
         """Return a sweep's trials by number, from the one after `after`."""
-        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, is_training(), t.trials.c.number > after)
+        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, IS_TRAINING, t.trials.c.number > after)
         if states:
             query = query.where(t.trials.c.state.in_([state.value for state in states]))
         return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
@@ -75,7 +77,7 @@ class TrialRows(Rows):
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
     def get_work(self, work_id: str) -> Work:
-        """Return what a trial and an evaluation have in common.
+        """Return a trial or an evaluation with the fields that both have.
 
         Raises: NotFound.
         """
@@ -85,7 +87,7 @@ class TrialRows(Rows):
     def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
         """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
-        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), is_training())
+        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
         query = counted.group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
         with self._read() as connection:
@@ -95,8 +97,7 @@ class TrialRows(Rows):
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
         """Return the attempts of a sweep's trials and evaluations, in the order in which they were started."""
-        joined = t.attempts.join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
-        query = select(t.attempts).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = select(t.attempts).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         if running_only:
             query = query.where(t.attempts.c.outcome.is_(None))
         return self._records(Attempt, query.order_by(t.attempts.c.started_at))
@@ -104,8 +105,7 @@ class TrialRows(Rows):
     def versions(self, sweep_id: str) -> dict[str, list[dict[str, str]]]:
         """Return the versions of packages with which each trial has trained, one entry an attempt that noted them."""
         a, versions = t.attempts.c, dict[str, list[dict[str, str]]]()
-        joined = t.attempts.join(t.trials, a.trial_id == t.trials.c.id)
-        query = select(a.trial_id, a.versions).select_from(joined).where(t.trials.c.sweep_id == sweep_id)
+        query = select(a.trial_id, a.versions).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         with self._read() as connection:
             for trial_id, noted in connection.execute(query.order_by(a.trial_id, a.number)):
                 if noted:
@@ -114,9 +114,8 @@ class TrialRows(Rows):
 
     def attempts_of(self, work_id: str) -> list[Attempt]:
         """Return the attempts of a trial or an evaluation, by number."""
-        return self._records(
-            Attempt, select(t.attempts).where(t.attempts.c.trial_id == work_id).order_by(t.attempts.c.number)
-        )
+        a = t.attempts.c
+        return self._records(Attempt, select(t.attempts).where(a.trial_id == work_id).order_by(a.number))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
         """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
@@ -140,25 +139,29 @@ class TrialRows(Rows):
             started_at=now,
         )
         insert_records(connection, t.attempts, [attempt])
-        values = {"state": TrialState.RUNNING.value, "attempts": number, "started_at": trial["started_at"] or now}
-        connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(values))
-        named = _named(trial["stage"], trial_id)
-        append_event(connection, fence.sweep_id, f"{named.kind}.started", {**named.data, "attempt": number})
+        begun = {"attempts": number, "started_at": trial["started_at"] or now}
+        change(connection, t.trials, trial_id, state=TrialState.RUNNING, **begun)
+        kind = _kind(trial["stage"])
+        append_event(connection, fence.sweep_id, f"{kind}.started", {f"{kind}_id": trial_id, "attempt": number})
         return attempt
 
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
         """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
-            values = {"host": host, "pid": pid, "pid_started_at": pid_started_at}
-            connection.execute(update(t.attempts).where(_is(attempt)).values(values))
+            process = update(t.attempts).values(host=host, pid=pid, pid_started_at=pid_started_at)
+            connection.execute(process.where(is_row_of(attempt, t.attempts)))
 
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
-        """Store what a trainer wrote to its `events.jsonl` between two byte offsets; the same part again is no change.
+        """Store the events of `events.jsonl` between two byte offsets; the same part again is no change.
 
         Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
-            stored = select(t.attempts.c.events_offset, t.trials.c.stage).join(t.trials).where(_is(attempt))
+            stored = (
+                select(t.attempts.c.events_offset, t.trials.c.stage)
+                .join(t.trials)
+                .where(is_row_of(attempt, t.attempts))
+            )
             offset, stage = connection.execute(stored).one()
             if end <= offset:
                 return
@@ -168,12 +171,14 @@ class TrialRows(Rows):
                 store_measurements(connection, fence, attempt, events)
             else:
                 store_training(connection, fence, attempt, events)
-            connection.execute(update(t.attempts).where(_is(attempt)).values(events_offset=end))
+            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(events_offset=end))
 
     def events_offset(self, attempt: Attempt) -> int:
-        """Return how many bytes of the attempt's `events.jsonl` the store has."""
+        """Return the number of bytes of the attempt's `events.jsonl` that the store has."""
         with self._read() as connection:
-            return connection.execute(select(t.attempts.c.events_offset).where(_is(attempt))).scalar_one()
+            return connection.execute(
+                select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
+            ).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
         """Return the time that a sweep's begun trials, evaluations and probes have taken so far."""
@@ -188,9 +193,9 @@ class TrialRows(Rows):
             return Spent(begun, (connection.execute(probed).scalar_one() or 0.0) / 3600)
 
     def set_held(self, fence: Fence, attempt: Attempt, held_s: float) -> None:
-        """Note for how many seconds an attempt has held its resources so far."""
+        """Note the seconds for which an attempt has held its resources so far."""
         with self._fenced(fence) as connection:
-            noted = connection.execute(select(t.attempts.c.held_s).where(_is(attempt))).scalar_one()
+            noted = connection.execute(select(t.attempts.c.held_s).where(is_row_of(attempt, t.attempts))).scalar_one()
             _hold(connection, attempt, held_s - noted)
 
     def finish_attempt(
@@ -204,8 +209,8 @@ class TrialRows(Rows):
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
-        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. What is stored
-        says beside the message what `full_message` adds to it.
+        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. The stored message
+        is the one that `full_message` makes of this one.
 
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
@@ -217,7 +222,7 @@ class TrialRows(Rows):
             if trial["stop_counts"] is not None:
                 stop = Stop.by_hand(counts=trial["stop_counts"])
                 ending, message = stop if stop.takes_place_of(ending) else (ending, message)
-            ended = update(t.attempts).where(_is(attempt), t.attempts.c.outcome.is_(None))
+            ended = update(t.attempts).where(is_row_of(attempt, t.attempts), t.attempts.c.outcome.is_(None))
             outcome = MEANINGS[ending].outcome
             values = {"outcome": outcome, "ending": ending, "ended_at": time.time()}
             if connection.execute(ended.values(values)).rowcount == 0:
@@ -225,13 +230,15 @@ class TrialRows(Rows):
             _hold(connection, attempt, more_held_s)
             crashes = _crashes_in_a_row(connection, attempt.trial_id)
             message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
-            connection.execute(update(t.attempts).where(_is(attempt)).values(message=message))
+            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(message=message))
             state = state_after(ending, crashes, max_crashes)
-            this = t.trials.c.id == attempt.trial_id
-            _move_trials(connection, fence, this, {attempt.trial_id: trial["stage"]}, state, ending, message)
-            named = _named(trial["stage"], attempt.trial_id)
-            data = {**named.data, "attempt": attempt.number, "outcome": outcome, "message": message}
-            append_event(connection, fence.sweep_id, named.attempt_finished, data)
+            final = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
+            change(connection, t.trials, attempt.trial_id, state=state, message=message, **final)
+            _tell_changes(connection, fence.sweep_id, {attempt.trial_id: trial["stage"]}, state, message)
+            kind = _kind(trial["stage"])
+            end = {"attempt": attempt.number, "outcome": outcome, "message": message}
+            event = "attempt.finished" if kind == "trial" else "evaluation.attempt_finished"
+            append_event(connection, fence.sweep_id, event, {f"{kind}_id": attempt.trial_id} | end)
             return state
 
     def end_waiting(self, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
@@ -245,7 +252,7 @@ class TrialRows(Rows):
         A trial that waits ends here and now; one that runs is ended by its runner.
 
         Args:
-            counts: whether the evaluations that it has recorded count as its result.
+            counts: True if the evaluations that it has recorded count as its result.
         Raises: NotFound; Conflict, if it has ended otherwise, or ends with its sweep.
         """
         with writing(self.engine) as connection:
@@ -260,8 +267,7 @@ class TrialRows(Rows):
             if not state.is_over and sweep["desired_state"] == DesiredState.CANCEL:
                 raise Conflict(f"sweep {sweep['id']} is being cancelled, and trial {trial_id} ends with it")
             if row["stop_counts"] is not counts:
-                this = update(t.trials).where(t.trials.c.id == trial_id)
-                connection.execute(this.values(stop_counts=counts))
+                change(connection, t.trials, trial_id, stop_counts=counts)
                 data = {"trial_id": trial_id, "counts": counts, "by": by}
                 append_event(connection, sweep["id"], "trial.stop_requested", data)
             if state is TrialState.PENDING:
@@ -269,7 +275,7 @@ class TrialRows(Rows):
         return self.get_trial(trial_id)
 
     def stops(self, sweep_id: str) -> dict[str, bool]:
-        """Return the trials of a sweep that somebody wants stopped, or has stopped, and whether each one counts."""
+        """Return by id the trials of a sweep that somebody wants stopped, or has stopped: True if the result counts."""
         c = t.trials.c
         query = select(c.id, c.stop_counts).where(c.sweep_id == sweep_id, c.stop_counts.is_not(None))
         with self._read() as connection:
@@ -285,9 +291,8 @@ class TrialRows(Rows):
         """Return each trial's `newest_checkpoint`, by trial number; a trial without one is left out."""
         c = t.checkpoints.c
         newest_first = func.row_number().over(partition_by=c.trial_id, order_by=(c.step.desc(), c.attempt.desc()))
-        joined = t.checkpoints.join(t.trials, c.trial_id == t.trials.c.id)
-        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place")).select_from(joined)
-        rows = ranked.where(t.trials.c.sweep_id == sweep_id).subquery()
+        ranked = select(t.checkpoints, t.trials.c.number, newest_first.label("place"))
+        rows = ranked.join_from(t.checkpoints, t.trials).where(t.trials.c.sweep_id == sweep_id).subquery()
         return self._records(Checkpoint, select(rows).where(rows.c.place == 1).order_by(rows.c.number), sweep_id)
 
 
@@ -296,13 +301,8 @@ def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
     a = t.attempts.c
     held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
     values = {"held_from": held_from, "held_s": a.held_s + more_s}
-    connection.execute(update(t.attempts).where(_is(attempt)).values(values))
-    trial = update(t.trials).where(t.trials.c.id == attempt.trial_id)
-    connection.execute(trial.values(held_s=t.trials.c.held_s + more_s))
-
-
-def _is(attempt: Attempt) -> Any:
-    return and_(t.attempts.c.trial_id == attempt.trial_id, t.attempts.c.number == attempt.number)
+    connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(values))
+    change(connection, t.trials, attempt.trial_id, held_s=t.trials.c.held_s + more_s)
 
 
 def _one_trial(connection: Connection, trial_id: str) -> Any:
@@ -313,7 +313,7 @@ def _one_trial(connection: Connection, trial_id: str) -> Any:
 
 
 def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
-    """Say what somebody can do who wants a trial stopped that has ended in another way."""
+    """Return the advice for a user who wants a trial stopped that has ended in another way."""
     if state not in (TrialState.STOPPED, TrialState.DISCARDED):
         return "there is nothing to stop"
     again = f"`sweeps retry {trial_id}`, then `sweeps stop {trial_id}{'' if counts else ' --discard'}`"
@@ -323,7 +323,7 @@ def _remedy(trial_id: str, state: TrialState, counts: bool) -> str:
 def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
     """Count a trial's crashes from the attempt on that was the first to record its furthest checkpoint.
 
-    One that begins anew, because its checkpoint is missing, gets no further by saving again what was saved before.
+    A trial that begins anew, because its checkpoint is missing, gets no further by saving the same steps again.
     """
     a, c = t.attempts.c, t.checkpoints.c
     first = select(c.attempt).where(c.trial_id == trial_id).order_by(c.step.desc(), c.attempt).limit(1)
@@ -335,12 +335,14 @@ def _crashes_in_a_row(connection: Connection, trial_id: str) -> int:
 
 
 def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: str | None = None, *ids: str) -> None:
-    """End every trial and evaluation of a sweep that waits, or only those named."""
+    """End every trial and evaluation of a sweep that waits, or only those named; in one statement for thousands."""
     c = t.trials.c
     waiting = and_(c.sweep_id == fence.sweep_id, c.state == TrialState.PENDING, *([c.id.in_(ids)] if ids else []))
     rows = connection.execute(select(c.id, c.stage).where(waiting).order_by(c.number)).all()
-    stages = {row.id: row.stage for row in rows}
-    _move_trials(connection, fence, waiting, stages, MEANINGS[ending].state, ending, message)
+    state = MEANINGS[ending].state
+    values = {"state": state, "message": message, "ending": ending, "ended_at": time.time()}
+    connection.execute(update(t.trials).where(waiting).values(values))
+    _tell_changes(connection, fence.sweep_id, {row.id: row.stage for row in rows}, state, message)
 
 
 def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> None:
@@ -349,49 +351,26 @@ def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> Non
     Their crashes so far are forgiven, and nobody wants them stopped.
     """
     c = t.trials.c
-    values = {"state": TrialState.PENDING.value, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
+    values = {"state": TrialState.PENDING, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
     which = and_(c.sweep_id == sweep_id, c.id.in_(ids))
     rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
     connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))
     _tell_changes(connection, sweep_id, {row.id: row.stage for row in rows}, TrialState.PENDING, None)
 
 
-def _move_trials(
-    connection: Connection,
-    fence: Fence,
-    which: ColumnElement[bool],
-    stages: Mapping[str, str],
-    state: TrialState,
-    ending: Ending,
-    message: str | None,
-) -> None:
-    """Move rows on, all in one statement: a sweep may have thousands. `which` selects those of `stages`, by id."""
-    ended = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
-    connection.execute(update(t.trials).where(which).values(state=state, message=message, **ended))
-    _tell_changes(connection, fence.sweep_id, stages, state, message)
-
-
 def _tell_changes(
     connection: Connection, sweep_id: str, stages: Mapping[str, str], state: TrialState, message: str | None
 ) -> None:
     """Add the event of each trial and evaluation that has changed its state; `stages` has the stage of each by id."""
-    change = {"state": state, "message": message}
+    news = {"state": state, "message": message}
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for named in (_named(stage, id_) for id_, stage in stages.items()):
-        kinds.setdefault(named.kind, []).append(named.data | change)
+    for id_, stage in stages.items():
+        kind = _kind(stage)
+        kinds.setdefault(kind, []).append({f"{kind}_id": id_} | news)
     for kind, data in kinds.items():
         append_event(connection, sweep_id, f"{kind}.state_changed", *data)
 
 
-class _Named(NamedTuple):
-    """The words of events about one row."""
-
-    kind: str
-    data: dict[str, Any]
-    attempt_finished: str
-
-
-def _named(stage: str, id_: str) -> _Named:
-    if stage == EVALUATION_STAGE:
-        return _Named("evaluation", {"evaluation_id": id_}, "evaluation.attempt_finished")
-    return _Named("trial", {"trial_id": id_}, "attempt.finished")
+def _kind(stage: str) -> str:
+    """Return the word of events for a row of this stage."""
+    return "evaluation" if stage == EVALUATION_STAGE else "trial"

@@ -1,7 +1,7 @@
-"""Translates what models score on benchmarks to MLflow's words: metrics of trials and configs, and tables. Pure."""
+"""Translates models' scores on benchmarks to MLflow's words: metrics of trials and configs, and tables. Pure."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from statistics import fmean
 from typing import Final
@@ -20,7 +20,7 @@ Measured = tuple[Evaluation, BenchmarkResult]
 
 
 def measured_models(models: Sequence[Evaluation], results: Iterable[BenchmarkResult]) -> list[Measured]:
-    """Return what a trial's run shows: all results of its models, of the initial one first.
+    """Return the results that a trial's run shows: all of its models, those of the initial one first.
 
     Nothing, until a model that the trial has trained has a result.
     """
@@ -35,7 +35,7 @@ def score_points(measured: Sequence[Measured], names: Collection[str]) -> list[M
     """Return a trial's scores as metrics at the steps of the models.
 
     Args:
-        measured: what `measured_models` returns, ordered by model.
+        measured: the results that `measured_models` returns, ordered by model.
         names: the sweep's benchmarks; a model that lacks one of them has no mean yet.
     """
     points: list[MetricPoint] = []
@@ -68,22 +68,19 @@ def config_score_points(
     sweep: Sweep,
     configs: Sequence[Config],
     evaluations: Sequence[Evaluation],
-    results: Iterable[BenchmarkResult],
-    timestamp: int,
+    results: Sequence[BenchmarkResult],
 ) -> dict[str, list[MetricPoint]]:
-    """Return by config id the mean over its trials of each metric that these have.
+    """Return by config id the mean over its trials of each metric that these have, at the sweep's end.
 
     Args:
         configs, evaluations, results: all of the sweep.
-        timestamp: in milliseconds, of all points.
     """
-    found, values = list(results), defaultdict[str, dict[tuple[str, int], list[float]]](dict)
+    timestamp = milliseconds(sweep.ended_at or sweep.created_at)
+    values: dict[tuple[str, str, int], list[float]] = {}
     for models in models_of_trials(configs, evaluations).values():
-        for point in score_points(measured_models(models, found), sweep.benchmarks):
-            of_config = values[models[-1].config_id]
-            of_config.setdefault((point.key, point.step), []).append(point.value)
-    return {config_id: _means(of_config, timestamp) for config_id, of_config in values.items()}
-
-
-def _means(values: Mapping[tuple[str, int], Sequence[float]], timestamp: int) -> list[MetricPoint]:
-    return [MetricPoint(key, fmean(of_trials), timestamp, step) for (key, step), of_trials in values.items()]
+        for point in score_points(measured_models(models, results), sweep.benchmarks):
+            values.setdefault((models[-1].config_id, point.key, point.step), []).append(point.value)
+    points = defaultdict[str, list[MetricPoint]](list)
+    for (config_id, key, step), of_trials in values.items():
+        points[config_id].append(MetricPoint(key, fmean(of_trials), timestamp, step))
+    return points

@@ -6,7 +6,6 @@ settings of MLflow 3.17's page; a server that does not understand them shows its
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
@@ -35,6 +34,8 @@ def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
         by_config: show the configs' own runs, which exist once there is a final report; before that the trials,
             which MLflow then averages in groups.
     """
+    keys = OF_CONFIGS if by_config else FIRST
+    charts = [keys[0], MEAN, *keys[1:]] if sweep.benchmarks else keys
     groups = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]}
     view = {
         "searchFilter": f"tags.kind = '{'config' if by_config else 'trial'}' AND tags.sweep_id = '{sweep.id}'",
@@ -44,14 +45,9 @@ def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "isAccordionReordered": True,  # or sections are sorted by name again
         "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
-        "compareRunCharts": [_line(key) for key in _first(sweep, OF_CONFIGS if by_config else FIRST)],
+        "compareRunCharts": [_line(key) for key in charts],
     }
     return json.dumps(view, separators=(",", ":"))
-
-
-def _first(sweep: Sweep, keys: Sequence[str]) -> list[str]:
-    """Return the metrics at the top; the mean over benchmarks beside entropy, if the sweep measures any."""
-    return [keys[0], MEAN, *keys[1:]] if sweep.benchmarks else list(keys)
 
 
 def _line(key: str) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def _line(key: str) -> dict[str, Any]:
 
 
 def sweep_note(sweep: Sweep, report: Report | None) -> str:
-    """Return the description of a sweep's run, in Markdown: how the sweep ended, and what to look at."""
+    """Return the description of a sweep's run, in Markdown: its end, and the curves and files to look at."""
     parts = [f"**{report.verdict.sentence}**" if report else f"Sweep `{sweep.id}`: {sweep.state}."]
     if report and report.interim:
         parts.append("This is an interim report: every number may still change.")

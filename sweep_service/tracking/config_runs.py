@@ -57,27 +57,18 @@ def config_runs(
     for row in sorted(report.configs, key=lambda row: row.number):
         points = [*curves.get(row.id, []), *scores.get(row.id, []), *_final_points(row, timestamp)]
         if points:
+            best = {"best": "true"} if report.best and report.best.config_id == row.id else {}
+            tags = {
+                **mlflow_words.child_tags(sweep, "config", row.number, row, row.label),
+                "loss": row.loss,
+                "seeds": str(trained[row.id]),
+                "report": report.inputs_digest,
+                **best,
+            }
             name = f"{row.label}: mean of {count(trained[row.id], 'trial')}"[: mlflow_words.MAX_PARAM]
             params = mlflow_words.flat(configs[row.id].settings)
-            runs.append(ConfigRun(name, _tags(sweep, row, report, trained[row.id]), params, points))
+            runs.append(ConfigRun(name, tags, params, points))
     return runs
-
-
-def _tags(sweep: Sweep, row: ConfigRow, report: Report, trained: int) -> dict[str, str]:
-    best = {"best": "true"} if report.best and report.best.config_id == row.id else {}
-    return {
-        "mlflow.parentRunId": sweep.mlflow_run_id or "",
-        "kind": "config",
-        "sweep": sweep.name,
-        "sweep_id": sweep.id,
-        "number": f"{row.number:05}",  # sorts as text
-        **mlflow_words.config_tags(row.label, row.number, row.id),
-        "role": ",".join(row.roles),
-        "loss": row.loss,
-        "seeds": str(trained),
-        "report": report.inputs_digest,
-        **best,
-    }
 
 
 def _curve_points(report: Report, timestamp: int) -> dict[str, list[MetricPoint]]:

@@ -40,7 +40,7 @@ class BearerToken(httpx.Auth):
 
 
 def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> httpx.Auth | None:
-    """Return what requests to MLflow carry; None if it wants nothing.
+    """Return the credentials that requests to MLflow carry; None if it asks for none.
 
     Raises: TokenError, if the file of our door's secret cannot be read; OSError, for a file of MLflow's variables.
     """
@@ -56,7 +56,7 @@ def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
-    """Return which certificates are trusted: the public ones, and those that MLflow's variable names."""
+    """Return the trusted certificates: the public ones, and those that MLflow's variable names."""
     context = ssl.create_default_context()
     if path := environment.get(CA_VARIABLE):
         context.load_verify_locations(path)

@@ -1,4 +1,4 @@
-"""The tracker that uses MLflow's REST API (2.0, stable since 2018), of which the projection needs a few calls.
+"""The tracker that uses a few calls of MLflow's REST API (2.0, stable since 2018).
 
 MLflow's Python client is not used: it would add 130 MB to the worker, retries for minutes when the server is away, and
 prints to stdout.
@@ -8,14 +8,12 @@ prints to stdout.
 import ssl
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import httpx
 
 from sweep_service.processes.port_owners import StrangerListens
 from sweep_service.tracking.tracker import MetricPoint, RunStatus, Tracker, TrackerAway, TrackerGone, TrackerRefused
-
-T = TypeVar("T")
 
 MAX_METRICS: Final = 1000
 MAX_ITEMS: Final = 100
@@ -84,15 +82,15 @@ class MlflowApi(Tracker):
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        for part in _slices(_pairs(params or {}), MAX_ITEMS):
-            self._log_batch(run_id, params=part)
-        for part in _slices(_pairs(tags or {}), MAX_ITEMS):
-            self._log_batch(run_id, tags=part)
-        for part in _slices(points, MAX_METRICS):
-            self._log_batch(run_id, metrics=[asdict(point) for point in part])
-
-    def _log_batch(self, run_id: str, **content: Sequence[Mapping[str, Any]]) -> None:
-        self._call("POST", "mlflow/runs/log-batch", json={"run_id": run_id, **content})
+        metrics = [asdict(point) for point in points]
+        for kind, items, most in (
+            ("params", _pairs(params or {}), MAX_ITEMS),
+            ("tags", _pairs(tags or {}), MAX_ITEMS),
+            ("metrics", metrics, MAX_METRICS),
+        ):
+            for start in range(0, len(items), most):
+                batch = {"run_id": run_id, kind: items[start : start + most]}
+                self._call("POST", "mlflow/runs/log-batch", json=batch)
 
     def update_run(self, run_id: str, status: RunStatus, end_time: int | None = None) -> None:
         end = {} if end_time is None else {"end_time": end_time}
@@ -131,7 +129,3 @@ class MlflowApi(Tracker):
 
 def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
-
-
-def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -9,6 +9,7 @@ our status page with a ticket, good once and for seconds, and gets a cookie in e
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterator
 from html import escape
@@ -16,17 +17,19 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sweep_service.auth import cookie, read_token, same
-from sweep_service.tracking.tickets import SIGN_IN, Tickets, signature
+from sweep_service.auth import cookie, derived, read_token, same
 from trainers.process.imports import keep_imports
 
 TOKEN_VARIABLE: Final = "SWEEPS_MLFLOW_TOKEN_FILE"
 """Name of the variable with the path of the secret's file."""
+SIGN_IN: Final = "/sign-in"
+"""Path at which the door takes tickets."""
+TICKET_S: Final = 60
+"""Seconds for which a ticket is good."""
 COOKIE_S: Final = 30 * 86400
 """Seconds after which a browser must come from the status page again."""
 _MAX_FORM_BYTES: Final = 4096
@@ -64,7 +67,7 @@ class Door:
 
     Args:
         app: MLflow.
-        secret: what programs send as bearer token.
+        secret: the bearer token of programs.
         status_page: address of the status page, at which browsers get a ticket.
     """
 
@@ -89,7 +92,9 @@ class Door:
         """Return the refusal of a request, the answer to a ticket, or the request's body for MLflow to receive."""
         if request.url.path == SIGN_IN and request.method == "POST":
             return await self._sign_in(request)
-        if not self._has_token(request.headers) and not self._has_cookie(request):
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        has_token = scheme.lower() == "bearer" and same(token.strip(), self._secret)
+        if not has_token and not self._has_cookie(request):
             return self._unauthenticated(request)
         if request.method not in _METHODS:
             return PlainTextResponse(f"there is no method {request.method[:20]}", 405, {"Allow": ", ".join(_METHODS)})
@@ -103,11 +108,12 @@ class Door:
             return PlainTextResponse("the body is too large", 413)
         if complaint := _complaint(body):
             return Response(json.dumps({"error_code": "INVALID_PARAMETER_VALUE", "message": complaint}), 400)
-        return _replayed(body, request.receive)
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
 
-    def _has_token(self, headers: Headers) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and same(token.strip(), self._secret)
+        async def replay() -> Any:
+            return messages.pop() if messages else await request.receive()
+
+        return replay
 
     def _has_cookie(self, request: Request) -> bool:
         """True if the request carries our cookie, and no other page than MLflow's own sent it."""
@@ -150,6 +156,40 @@ class Door:
         return HTMLResponse(page, 401, headers)
 
 
+def signature(secret: str, content: str) -> str:
+    """Sign a ticket or a cookie; the secret cannot be computed from the signature."""
+    return derived(secret, f"MLflow: {content}")
+
+
+def new_ticket(secret: str, now: float) -> str:
+    """Return a ticket: the end of its validity, a random number, and a signature."""
+    content = f"{int(now) + TICKET_S}.{secrets.token_hex(16)}"
+    return f"{content}.{signature(secret, f'ticket {content}')}"
+
+
+class Tickets:
+    """Remembers the tickets that were used, as long as they are good. One process must take all tickets.
+
+    It takes no ticket that was made before its start, because an earlier process may have taken it.
+    """
+
+    def __init__(self, secret: str, now: float) -> None:
+        self._secret, self._begun = secret, now
+        self._used: dict[str, float] = {}
+
+    def take(self, ticket: str, now: float) -> bool:
+        """True if a ticket is genuine, in time, and used for the first time."""
+        content, _, signed = ticket.rpartition(".")
+        if not same(signed, signature(self._secret, f"ticket {content}")):
+            return False
+        self._used = {content: until for content, until in self._used.items() if until > now}
+        until = float(content.partition(".")[0])
+        if until <= now or until - TICKET_S < int(self._begun) or content in self._used:
+            return False
+        self._used[content] = until
+        return True
+
+
 def _cookie_name(request: Request) -> str:
     """Name the cookie by the port: browsers share cookies between all servers of one host."""
     return f"mlflow_{request.url.port or 80}"
@@ -166,17 +206,8 @@ async def _body(request: Request, most: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _replayed(body: bytes, then: Receive) -> Receive:
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Any:
-        return messages.pop() if messages else await then()
-
-    return receive
-
-
 def _complaint(body: bytes) -> str | None:
-    """Say that a request asks MLflow to keep or read files on this machine's disk; None if it does not.
+    """Return the refusal of a request for files on this machine's disk; None if it asks for none.
 
     MLflow reads and writes wherever it is told to, with its owner's rights.
     """
@@ -211,7 +242,7 @@ def _locations(content: Any) -> Iterator[Any]:
 
 
 def _is_local(place: Any) -> bool:
-    """Tell whether a place is, or may be, on this machine's disk: `c:/x` is, although it looks like a scheme."""
+    """True if a place is, or may be, on this machine's disk: `c:/x` is, although it looks like a scheme."""
     if not isinstance(place, str) or not place.strip():
         return False
     try:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sweep_service.report import Report
 from sweep_service.report.formatting import plain
+from sweep_service.report.model import ConfigRow
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
@@ -56,7 +57,7 @@ EVERY_UPDATE: Final = frozenset(
         "time/step_s",
     }
 )
-"""Metrics of which MLflow gets the value of every update."""
+"""MLflow gets the values of these metrics at every update."""
 OF_ROLLOUT: Final = frozenset({"reward/mean", "completion/length_mean"})
 """Metrics that stay the same over a rollout's updates; MLflow gets the value at the first."""
 
@@ -82,17 +83,23 @@ def label(sweep: Sweep, config: Config) -> str:
     return config_label(config, names_to_show(space.varied or space.names))
 
 
-def config_tags(label: str, number: int, config_id: str) -> dict[str, str]:
-    """Return the tags of a config that its own run and its trials' runs share.
+def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow, label: str) -> dict[str, str]:
+    """Return the tags that the run of a config shares with the runs of its trials.
 
-    The number in the group's name keeps alike labels apart: MLflow takes a group's colour from a checksum of its name,
-    in which `β1=0 β2=1` and `β1=1 β2=1` are equal.
+    The config's number in the group's name keeps alike labels apart: MLflow takes a group's colour from a checksum of
+    its name, in which `β1=0 β2=1` and `β1=1 β2=1` are equal.
     """
     return {
+        "mlflow.parentRunId": sweep.mlflow_run_id or "",
+        "kind": kind,
+        "sweep": sweep.name,
+        "sweep_id": sweep.id,
+        "number": f"{number:05}",  # sorts as text
         "config": label[:MAX_TAG],
-        "config_id": config_id,
-        GROUP_TAG: f"{number:02} {label}"[:MAX_TAG],
-        "mlflow.runColor": _COLORS[number % len(_COLORS)],
+        "config_id": config.id,
+        GROUP_TAG: f"{config.number:02} {label}"[:MAX_TAG],
+        "mlflow.runColor": _COLORS[config.number % len(_COLORS)],
+        "role": ",".join(config.roles),
     }
 
 
@@ -125,14 +132,8 @@ def answer_tags(report: Report | None, note: str) -> dict[str, str]:
 def trial_tags(sweep: Sweep, trial: Trial, config: Config) -> dict[str, str]:
     """Return the tags by which a trial's run is found, grouped and filtered."""
     return {
-        "mlflow.parentRunId": sweep.mlflow_run_id or "",
-        "kind": "trial",
-        "sweep": sweep.name,
-        "sweep_id": sweep.id,
+        **child_tags(sweep, "trial", trial.number, config, label(sweep, config)),
         "trial_id": trial.id,
-        "number": f"{trial.number:05}",  # sorts as text
-        **config_tags(label(sweep, config), config.number, config.id),
-        "role": ",".join(config.roles),
         "seed": str(trial.seed),
         "stage": trial.stage.value,
         **({} if config.is_own else {"loss": config.training["loss"]["name"]}),
@@ -163,7 +164,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def metric_key(name: str) -> str:
-    """Return a name with what MLflow does not allow in keys (such as @) replaced by `_`.
+    """Return a name in which `_` replaces the characters that MLflow does not allow in keys, such as @.
 
     For it they are paths: no part of one is empty, or dots alone.
     """

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def read_report(content: bytes) -> Report | None:
-    """Return a stored report; None for one of another version, of which files are shown and no verdict."""
+    """Return a stored report; None for a report of another version, of which MLflow shows the files and no verdict."""
     try:
         return Report.model_validate_json(content)
     except ValidationError:
@@ -66,7 +66,7 @@ class Projector:
         self._set_aside: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Carry over until `stop` is set, and then what is left, for a few seconds. Never raises."""
+        """Carry over until `stop` is set, and then the rest, for a few seconds. Never raises."""
         pause, away = PERIOD_S, False
         while not stop.is_set():
             begun = time.monotonic()
@@ -104,7 +104,7 @@ class Projector:
             log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
 
     def carry(self, hurried: Callable[[], bool] = lambda: False) -> bool:
-        """Carry over what MLflow does not have, in one pass; return whether some of it is left for the next one.
+        """Carry over the records that MLflow lacks, in one pass; return true if some are left for the next one.
 
         Args:
             hurried: called before each sweep and trial; true leaves everything else for the next pass.
@@ -150,7 +150,7 @@ class Projector:
         self._store.set_mlflow_deleted(sweep_id)
 
     def _carry_scores(self, hurried: Callable[[], bool]) -> bool:
-        """Carry over what models have scored on benchmarks; return whether some of it is left for the next pass."""
+        """Carry over the scores of models on benchmarks; return true if some are left for the next pass."""
         behind = [(one, results) for one, results in self._store.evaluations_behind() if not self._is_refused(one)]
         for sweep_id, evaluations in groupby(behind, key=lambda pair: pair[0].sweep_id):
             new = {evaluation.id: results for evaluation, results in evaluations}
@@ -183,7 +183,7 @@ class Projector:
                 self._store.forget_projection(sweep_id)
 
     def _guarded(self, name: str, sweep_id: str, show: Callable[..., bool], *arguments: Any) -> bool:
-        """Show one sweep or trial; what cannot be shown is set aside, so that it does not hold up the others."""
+        """Show one sweep or trial. Set it aside if it cannot be shown, so that it does not hold up the others."""
         if name in self._set_aside:
             return False
         try:
@@ -220,13 +220,14 @@ class Projector:
 
     def _show_report(self, experiment_id: str, run_id: str, sweep: Sweep) -> Report | None:
         """Carry over the report's files; of a final report also a run for each config."""
-        files = self._report_files(sweep.id)
+        files: dict[str, bytes] = {}
+        for format_ in REPORT_FILES:
+            with suppress(NotReady):
+                files[format_] = self._store.get_report(sweep.id, format_)
         for format_, content in files.items():
             self._tracker.put_artifact(run_id, f"report.{format_}", content, REPORT_FILES[format_])
         report = read_report(files["json"]) if "json" in files else None
-        if report is None:
-            return None
-        if not report.interim:
+        if report is not None and not report.interim:
             self._show_configs(experiment_id, sweep, report)
         return report
 
@@ -236,7 +237,9 @@ class Projector:
         start = mlflow_words.milliseconds(sweep.started_at or sweep.created_at)
         identity = ("kind", "sweep_id", "config_id", "report")
         current: set[str] = set()
-        for run in config_runs(sweep, configs, report, self._config_scores(sweep, [*configs.values()])):
+        evaluations, results = self._store.list_evaluations(sweep.id), self._store.benchmark_results(sweep.id)
+        scores = benchmark_words.config_score_points(sweep, [*configs.values()], evaluations, results)
+        for run in config_runs(sweep, configs, report, scores):
             run_id = self._tracker.ensure_run(experiment_id, run.name, start, run.tags, identity, deleted=False)
             self._tracker.log(run_id, run.points, run.params)
             self._update_run(run_id, "FINISHED", sweep.ended_at or sweep.created_at)
@@ -248,14 +251,8 @@ class Projector:
             view = shared_view(sweep, by_config=True)
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
-    def _config_scores(self, sweep: Sweep, configs: Sequence[Config]) -> dict[str, list[MetricPoint]]:
-        """Return mean scores on benchmarks by config id."""
-        evaluations, results = self._store.list_evaluations(sweep.id), self._store.benchmark_results(sweep.id)
-        timestamp = mlflow_words.milliseconds(sweep.ended_at or sweep.created_at)
-        return benchmark_words.config_score_points(sweep, configs, evaluations, results, timestamp)
-
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
-        """Carry over the next part of a trial's curves, after the last part its state; return whether more is left."""
+        """Carry over the next part of a trial's curves, after the last part its state; return true if more is left."""
         run_id = trial.mlflow_run_id
         if run_id is None:
             tags = mlflow_words.trial_tags(sweep, trial, config)
@@ -275,7 +272,11 @@ class Projector:
         if len(chunks) == CHUNKS_AT_A_TIME:
             return True
         if trial.state != shown:
-            final = mlflow_words.final_points(trial, self._objective(sweep, trial)) if trial.state.is_over else []
+            final: list[MetricPoint] = []
+            if trial.state.is_over:
+                curves = self._store.curves(sweep.id, objective_metrics(sweep.spec), [trial.id])
+                objective = trial_objectives([trial], curves, sweep.spec)[trial.id]
+                final = mlflow_words.final_points(trial, objective)
             self._tracker.log(run_id, final, tags=mlflow_words.progress_tags(trial))
             self._update_run(run_id, mlflow_words.run_status(trial.state), trial.ended_at)
             self._store.set_projected(trial.id, state=trial.state)
@@ -305,14 +306,3 @@ class Projector:
 
     def _update_run(self, run_id: str, status: RunStatus, ended_at: float | None) -> None:
         self._tracker.update_run(run_id, status, None if ended_at is None else mlflow_words.milliseconds(ended_at))
-
-    def _objective(self, sweep: Sweep, trial: Trial) -> float | None:
-        curves = self._store.curves(sweep.id, objective_metrics(sweep.spec), [trial.id])
-        return trial_objectives([trial], curves, sweep.spec)[trial.id]
-
-    def _report_files(self, sweep_id: str) -> dict[str, bytes]:
-        files: dict[str, bytes] = {}
-        for format_ in REPORT_FILES:
-            with suppress(NotReady):
-                files[format_] = self._store.get_report(sweep_id, format_)
-        return files

@@ -1,10 +1,4 @@
-"""The interface to a tracking server, to which the projector carries the store. `mlflow_api` implements it for MLflow.
-
-TrackerError
-├── TrackerAway           the server did not answer, or is in trouble: the same call may succeed later
-└── TrackerRefused        the server refused the call, and would refuse it again
-    └── TrackerGone       the run or experiment does not exist
-"""
+"""The interface to a tracking server, to which the projector carries the store. `MlflowApi` implements it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +80,7 @@ class Tracker(Protocol):
         A new run appears with all its tags or not at all. An existing one is left as it is.
 
         Args:
-            deleted: whether a run that somebody deleted counts, so that it is not made again.
+            deleted: True if a run that somebody deleted counts, so that it is not made again.
         """
         ...
 

@@ -11,7 +11,7 @@ from sweep_service.intake.added_check import MeasuredSweep, check_added
 from sweep_service.intake.extension_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.intake.whole_check import check_spec
-from sweep_service.settings import Settings, allowed_commands
+from sweep_service.settings import Settings, allowed_commands, may_run
 from tests.golden import matches_golden
 from tests.refusals import refusals
 from tests.stored_sweeps import make_sweep
@@ -117,7 +117,7 @@ def test_a_baseline_may_change_what_training_or_space_names(baseline: dict[str, 
     ],
 )
 def test_an_operator_allows_beginnings_of_commands(allowed: str, command: list[str], may: bool) -> None:
-    assert Settings(trainer_commands=allowed).may_run(command) is may
+    assert may_run(command, Settings(trainer_commands=allowed).trainer_commands) is may
 
 
 def test_a_setting_that_cannot_be_read_is_refused() -> None:

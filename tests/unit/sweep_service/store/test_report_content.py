@@ -19,8 +19,8 @@ NOISE = random.Random(0).randbytes(1000)
 def kept(content: bytes, part: bytes) -> KeptReport:
     """Return a content as it comes back from the database."""
     packed = pack(content, part)
-    found = None if packed.part_at is None else CommonPart.read(deflated(part))
-    return KeptReport(packed, found, interim=False, created_at=0.0)
+    common = None if packed.part_at is None else CommonPart(deflated(part))
+    return KeptReport(packed, common, interim=False, created_at=0.0)
 
 
 @given(st.binary(), st.binary(max_size=200), st.binary())

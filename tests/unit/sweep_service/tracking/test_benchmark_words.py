@@ -78,12 +78,13 @@ def test_a_table_has_a_row_for_each_model_and_problem() -> None:
 
 
 def test_a_config_has_the_means_over_its_trials() -> None:
-    sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | {"benchmarks": {"names": NAMES[:1], "of": "all"}}))
+    spec = parse_spec(sweeps.SPEC | {"benchmarks": {"names": NAMES[:1], "of": "all"}})
+    sweep = sweeps.make_sweep(spec, ended_at=0.007)
     configs, trials = first_records(sweep.spec, sweep.id)
     ended = [trial.model_copy(update={"state": TrialState.SUCCEEDED}) for trial in trials]
     evaluations = missing_evaluations(sweep, configs, ended, [])
     results = [result(one, NAMES[0], 2 + one.seed if one.trial_id else 0) for one in evaluations]
-    points = config_score_points(sweep, configs, evaluations, results, 7)
+    points = config_score_points(sweep, configs, evaluations, results)
     assert points.keys() == {config.id for config in configs}
     for of_config in points.values():
         assert set(of_config) == {
@@ -92,4 +93,4 @@ def test_a_config_has_the_means_over_its_trials() -> None:
             for value, step in ((0.0, 0), (2.5 / 8, 16))
         }
     unmeasured = sweeps.make_sweep(parse_spec(sweeps.SPEC))
-    assert config_score_points(unmeasured, configs, [], [], 7) == {}
+    assert config_score_points(unmeasured, configs, [], []) == {}

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from sweep_service.tracking.mlflow_door import COOKIE_S, Door
-from sweep_service.tracking.tickets import TICKET_S, Tickets, new_ticket
+from sweep_service.tracking.mlflow_door import COOKIE_S, TICKET_S, Door, Tickets, new_ticket
 
 SECRET = "sweeps_" + "s" * 43
 SIGNED = {"Authorization": f"Bearer {SECRET}"}

@@ -45,7 +45,9 @@ def test_the_tag_config_is_different_for_every_config() -> None:
 
 def test_each_config_has_a_colour_and_a_group_of_its_own() -> None:
     labels = ["baseline β1=0 β2=0", *["β1=0 β2=1"] * 14]
-    tags = [mlflow_words.config_tags(label, number, "cfg") for number, label in enumerate(labels)]
+    sweep, [config, *_], _ = records()
+    numbered = [config.model_copy(update={"number": number}) for number in range(len(labels))]
+    tags = [mlflow_words.child_tags(sweep, "config", 0, *of_config) for of_config in zip(numbered, labels, strict=True)]
     assert [tags[0]["config"], tags[1]["line"]] == ["baseline β1=0 β2=0", "01 β1=0 β2=1"]
     assert len({tag["mlflow.runColor"] for tag in tags}) == len({tag["line"] for tag in tags}) == 15
 
