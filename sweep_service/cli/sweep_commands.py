@@ -44,7 +44,7 @@ from sweep_service.cli.winner import verdict_line
 from sweep_service.client import Client
 from sweep_service.errors import NotReady
 from sweep_service.schemas import MEDIA_TYPES, Best, ReportFormat, SweepView, TrialView
-from sweep_service.sweep.labels import telling_phase, trial_phase
+from sweep_service.sweep.labels import Phases, telling_phase
 from sweep_service.sweep.records import SweepState, TrialState
 
 _FRESH_S = 60.0
@@ -197,11 +197,13 @@ def show(
 
 def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> str | None:
     """Return what the trials of a sweep do before the first of them has made a step; None later."""
-    running = {trial.id for trial in trials if trial.state is TrialState.RUNNING}
+    running = [trial.id for trial in trials if trial.state is TrialState.RUNNING]
     if not running or any(trial.step for trial in trials):
         return None
-    progress = [event.data for event in client.events(sweep_id) if event.type == "trial.progress"]
-    return telling_phase([trial_phase(data) for data in reversed(progress) if data["trial_id"] in running])
+    phases = Phases()
+    for event in client.events(sweep_id):
+        phases.take(event)
+    return telling_phase([phases.of_trials[trial_id] for trial_id in running if trial_id in phases.of_trials])
 
 
 def _best_so_far(client: Client, sweep_id: str) -> Best | None:

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from sweep_service.cli.output import fact_line, span
 from sweep_service.schemas import Best, Judged, SweepView
-from sweep_service.sweep.labels import behind_text, equals_text
 
 _STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
 """Colour of a verdict; every other one is yellow."""
@@ -22,11 +21,9 @@ def best_text(best: Best, told: Mapping[str, str]) -> Text:
         told: parameters of configs in words, by config id.
     """
     value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
-    equals = equals_text(best.equal, best.configs)
-    if 1 < best.configs == best.equal:
-        return Text(f"{equals}: {value}")
-    rest = "".join(f"; {text}" for text in (equals, behind_text(best.objective, best.baseline_objective)) if text)
-    return Text.assemble((told.get(best.config_id) or best.config_id, "bold"), f"  {value}{rest}")
+    if best.all_equal:
+        return Text(f"{best.remarks[0]}: {value}")
+    return Text.assemble((told.get(best.config_id) or best.config_id, "bold"), "; ".join([f"  {value}", *best.remarks]))
 
 
 def verdict_line(judged: Judged) -> Text:
