@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from sweep_service.cli.winner import best_so_far
 from sweep_service.client import Client
-from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, SweepView, TrialView
 from sweep_service.sweep.labels import Phases, params_texts
 from sweep_service.sweep.records import Event, TrialState
@@ -60,10 +60,7 @@ class WatchedState:
         for event in self.events:
             self.phases.take(event)
         if types & {"attempt.finished", "sweep.state_changed"}:
-            try:
-                self.best = client.best(sweep_id)
-            except NotReady:
-                self.best = None
+            self.best = best_so_far(client, sweep_id)
 
     def label(self, event: Event) -> str:
         """Return the name of the trial or evaluation that an event is about; its id, if that is all there is."""

@@ -8,10 +8,20 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep_service.cli.output import fact_line, span
+from sweep_service.client import Client
+from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, Judged, SweepView
 
 _STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
 """Colour of a verdict; every other one is yellow."""
+
+
+def best_so_far(client: Client, sweep_id: str) -> Best | None:
+    """Return the config that leads a sweep; None while none has a result."""
+    try:
+        return client.best(sweep_id)
+    except NotReady:
+        return None
 
 
 def best_text(best: Best, told: Mapping[str, str]) -> Text:
