@@ -198,15 +198,12 @@ def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scal
         name, values = _named_values(option)
         more.setdefault(name, []).extend(values)
     before = _values_of(spec)
-    return {name: _distinct([*before.get(name, ()), *values]) for name, values in more.items()}
-
-
-def _distinct(values: Sequence[Scalar]) -> list[Scalar]:
-    """Return each value once; true is another one than 1."""
-    distinct = dict[tuple[bool, Scalar], Scalar]()
-    for value in values:
-        distinct.setdefault((isinstance(value, bool), value), value)
-    return list(distinct.values())
+    for name, values in more.items():
+        together = dict[tuple[bool, Scalar], Scalar]()  # true is another value than 1
+        for value in [*before.get(name, ()), *values]:
+            together.setdefault((isinstance(value, bool), value), value)
+        more[name] = list(together.values())
+    return more
 
 
 def _values_of(spec: SweepSpec) -> Mapping[str, list[Scalar]]:

@@ -14,7 +14,6 @@ from sweep_service.settings import Settings
 
 if TYPE_CHECKING:
     from sweep_service.store import Store
-    from sweep_service.sweep.records import Sweep
 
 mlflow = typer.Typer(help="What MLflow shows.", no_args_is_help=True, rich_markup_mode="rich")
 _LOOK_EVERY_S: Final = 1.0
@@ -42,8 +41,7 @@ def rebuild(
     settings = Settings()
     store = open_store(settings.database_url)
     try:
-        found = _find(store, sweeps)
-        ids = [sweep.id for sweep in found]
+        ids = _find(store, sweeps)
         newest = store.request_projection(ids)
         say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
         if wait:
@@ -56,8 +54,8 @@ def rebuild(
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
-def _find(store: "Store", wanted: Sequence[str] | None) -> "list[Sweep]":
-    """Return the sweeps of these ids or names; without any, all.
+def _find(store: "Store", wanted: Sequence[str] | None) -> list[str]:
+    """Return the ids of the sweeps of these ids or names; without any, of all.
 
     Raises: NotFound.
     """
@@ -65,7 +63,7 @@ def _find(store: "Store", wanted: Sequence[str] | None) -> "list[Sweep]":
     for one in wanted or ():
         if not any(one in (sweep.id, sweep.name) for sweep in every):
             raise NotFound("sweep", one)
-    return [sweep for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
+    return [sweep.id for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
 
 
 def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:
