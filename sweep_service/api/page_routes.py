@@ -128,15 +128,20 @@ async def signed_in_for_data(request: Request) -> None:
         raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
 
 
-def _plain(id_: str, pattern: str) -> str:
-    """Return a text that is written like an id, an empty one for any other: PostgreSQL takes no odd characters."""
-    return id_ if re.fullmatch(pattern, id_) else ""
+def _asked_id(text: str, pattern: str) -> str:
+    """Return a text that is an id.
+
+    Raises: NotFound, if it is none: the database is not asked, since PostgreSQL takes no odd characters.
+    """
+    if re.fullmatch(pattern, text) is None:
+        raise NotFound("id", text)
+    return text
 
 
 def known_sweep(service: Service, sweep_id: str) -> str:
     """Return the id of a sweep that exists, for a page about it."""
     try:
-        return service.store.get_sweep(_plain(sweep_id, _ID)).id
+        return service.store.get_sweep(_asked_id(sweep_id, _ID)).id
     except NotFound:
         raise AnotherPage(_missing("sweep", sweep_id)) from None
 
@@ -144,7 +149,7 @@ def known_sweep(service: Service, sweep_id: str) -> str:
 def known_trial(service: Service, trial_id: str) -> Trial:
     """Return a trial that exists, for a page about it."""
     try:
-        return service.store.get_trial(_plain(trial_id, _TRIAL))
+        return service.store.get_trial(_asked_id(trial_id, _TRIAL))
     except NotFound:
         raise AnotherPage(_missing("trial", trial_id)) from None
 
@@ -325,7 +330,7 @@ def get_report_page(
 def get_log(service: Service, work_id: str, attempt: Annotated[int | None, Query(ge=1, lt=2**31)] = None) -> Response:
     """Show the end of the log of a trial or an evaluation, without control characters."""
     try:
-        work = service.store.get_work(_plain(work_id, _WORK))
+        work = service.store.get_work(_asked_id(work_id, _WORK))
     except NotFound:
         return _missing("trial", work_id)
     sweep, part, missing = service.store.get_sweep(work.sweep_id), None, ""
@@ -354,7 +359,7 @@ def get_curves(request: Request, sweep_id: SweepId) -> Response:
 def ask_before_deletion(service: Service, sweep_id: str) -> Response:
     """Say what deleting a sweep frees, and ask; once it is asked for, say how far it is."""
     try:
-        deletion = service.deletion(_plain(sweep_id, _ID))
+        deletion = service.deletion(_asked_id(sweep_id, _ID))
     except NotFound:
         return _missing("sweep", sweep_id)
     page = _page(render("delete", deletion=deletion))
@@ -383,7 +388,7 @@ async def delete(request: Request, service: Service, sweep_id: str, by: PageBy) 
     """Delete or archive a sweep, and say how far that is."""
     everything = (await _form(request)).get("what") == "everything"
     try:
-        await run_in_threadpool(service.delete, _plain(sweep_id, _ID), keep_report=not everything, by=by)
+        await run_in_threadpool(service.delete, _asked_id(sweep_id, _ID), keep_report=not everything, by=by)
     except NotFound:
         return _missing("sweep", sweep_id)
     except Conflict as error:

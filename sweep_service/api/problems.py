@@ -109,9 +109,10 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in statuses}
 
 
-def listed(errors: Sequence[ProblemError]) -> str:
-    """Return what is wrong with a request's parameters in one line."""
-    return "; ".join(f"{error.parameter}: {error.detail}" for error in errors)
+def wrong_parameters(*errors: ProblemError) -> Refusal:
+    """Return the refusal of a request with these errors in its parameters."""
+    detail = "; ".join(f"{error.parameter}: {error.detail}" for error in errors)
+    return Refusal(422, "INVALID_REQUEST", detail, errors=errors)
 
 
 def install(app: FastAPI) -> None:
@@ -148,7 +149,7 @@ async def _invalid_request(request: Request, error: Exception) -> Response:
     if any(mistake["loc"][0] == "path" for mistake in mistakes):
         return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
     errors = [ProblemError(parameter=str(mistake["loc"][1]), detail=mistake["msg"]) for mistake in mistakes]
-    return problem(422, "INVALID_REQUEST", listed(errors), errors)
+    return await _refusal(request, wrong_parameters(*errors))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
