@@ -64,6 +64,6 @@ def _check(offset: int, tail: int | None) -> None:
 
 
 def _answer(part: LogPart) -> Response:
-    told = part.model_dump(mode="json", exclude={"content"}, exclude_none=True)
-    headers = {LOG_HEADERS[name]: str(value).lower() for name, value in told.items()}
+    fields = part.model_dump(mode="json", exclude={"content"}, exclude_none=True)
+    headers = {LOG_HEADERS[name]: str(value).lower() for name, value in fields.items()}
     return Response(part.content, headers=headers, media_type="text/plain; charset=utf-8")

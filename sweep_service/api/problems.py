@@ -84,24 +84,24 @@ def problem(
         status=status,
         code=code,
         detail=shortened(detail, _LONGEST_DETAIL),
-        errors=_told(errors),
+        errors=_that_fit(errors),
     )
     content = body.model_dump_json(exclude_none=True)
     return Response(content, status, dict(headers or {}), media_type="application/problem+json")
 
 
-def _told(errors: Sequence[ProblemError]) -> list[ProblemError]:
+def _that_fit(errors: Sequence[ProblemError]) -> list[ProblemError]:
     """Return the errors that fit into the answer, and how many more there are."""
-    told, room = list[ProblemError](), _ROOM_BYTES
+    shown, room = list[ProblemError](), _ROOM_BYTES
     for error in errors[:_MOST_ERRORS]:
-        kept = error.model_copy(update={"detail": shortened(error.detail, _LONGEST_ERROR)})
-        room -= len(kept.model_dump_json().encode())
+        short = error.model_copy(update={"detail": shortened(error.detail, _LONGEST_ERROR)})
+        room -= len(short.model_dump_json().encode())
         if room < 0:
             break
-        told.append(kept)
-    if more := len(errors) - len(told):
-        told.append(ProblemError(detail=f"and {more} more"))
-    return told
+        shown.append(short)
+    if more := len(errors) - len(shown):
+        shown.append(ProblemError(detail=f"and {more} more"))
+    return shown
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -71,15 +71,15 @@ async def check_parameters(request: Request) -> None:
 
 def _check_parameters(request: Request) -> None:
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    known = {
+    parameters = {
         parameter["name"]: parameter for parameter in operation.get("parameters", []) if parameter["in"] == "query"
     }
-    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    takes = f"it takes {', '.join(sorted(parameters))}" if parameters else "it takes none"
     errors: list[ProblemError] = []
     for name, times in sorted(Counter(name for name, _ in request.query_params.multi_items()).items()):
-        if name not in known:
+        if name not in parameters:
             errors.append(ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}"))
-        elif times > 1 and '"array"' not in json.dumps(known[name]["schema"]):
+        elif times > 1 and '"array"' not in json.dumps(parameters[name]["schema"]):
             errors.append(ProblemError(parameter=name, detail="it is given more than once; give it once"))
     if errors:
         raise wrong_parameters(*errors)
@@ -404,9 +404,9 @@ def get_report_schema() -> Response:
     return Response(schema_text(), media_type="application/schema+json")
 
 
-def label_pairs(given: Sequence[Label]) -> tuple[tuple[str, str], ...]:
+def label_pairs(labels: Sequence[Label]) -> tuple[tuple[str, str], ...]:
     """Return labels as names and texts."""
-    return tuple((name, text) for name, _, text in (label.partition("=") for label in given))
+    return tuple((name, text) for name, _, text in (label.partition("=") for label in labels))
 
 
 def seconds(date: datetime | None) -> float | None:

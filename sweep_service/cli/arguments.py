@@ -50,13 +50,13 @@ def one_file(argument: str | None, option: str | None) -> str:
 
     Raises: typer.BadParameter, if it was given in both ways or in none.
     """
-    given = [file for file in (argument, option) if file is not None]
-    if len(given) != 1:
+    files = [file for file in (argument, option) if file is not None]
+    if len(files) != 1:
         problem = (
-            "give FILE once, with -f or without" if given else "name the file of the spec, or - for standard input"
+            "give FILE once, with -f or without" if files else "name the file of the spec, or - for standard input"
         )
         raise typer.BadParameter(problem, param_hint="FILE")
-    return given[0]
+    return files[0]
 
 
 def moment(text: str | None, option: str) -> datetime | None:

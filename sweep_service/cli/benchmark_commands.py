@@ -114,9 +114,9 @@ def _print_scores(all_scores: Scores, configs: Sequence[ConfigView]) -> None:
     for score in all_scores:
         models.setdefault((score.config_id, score.model_step), []).append(score)
         samples.setdefault(score.benchmark, score.samples)
-    told, roles = params_texts(configs), {config.id: roles_text(config) for config in configs}
+    params, roles = params_texts(configs), {config.id: roles_text(config) for config in configs}
     rows = [
-        (id_, roles[id_] if step else "initial model", told[id_] or "-", str(step), *_cells(of_model, samples))
+        (id_, roles[id_] if step else "initial model", params[id_] or "-", str(step), *_cells(of_model, samples))
         for (id_, step), of_model in models.items()
     ]
     columns = [*(f"{name} avg@{count} (SEEDS)" for name, count in samples.items()), "MEAN"]

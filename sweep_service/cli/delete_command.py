@@ -120,11 +120,11 @@ def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None
     """
     end, done = time.monotonic() + (float("inf") if timeout_s is None else timeout_s), list[DeletionView]()
     for view in views:
-        one = view
-        while one.state is DeletionState.ASKED:
+        latest = view
+        while latest.state is DeletionState.ASKED:
             if time.monotonic() + _POLL_S > end:
-                raise TooLate(f"{one.name} {one.sweep_id} {_what(one)} after {timeout_s:g} s; it goes on")
+                raise TooLate(f"{latest.name} {latest.sweep_id} {_what(latest)} after {timeout_s:g} s; it goes on")
             time.sleep(_POLL_S)
-            one = client.deletion(one.sweep_id)
-        done.append(one)
+            latest = client.deletion(latest.sweep_id)
+        done.append(latest)
     return done

@@ -136,11 +136,11 @@ def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
     for name in [name for name in new_values if new_values[name] != old_values[name]]:
         yield f"{name} also takes {_listed(new_values[name], old_values[name])}"
     for name in [name for name in new if new[name] != old[name]]:
-        added, kept = new[name], old[name]
-        if isinstance(added, tuple) and isinstance(kept, tuple):
-            yield f"{name} also has {_listed(added, kept)}"
+        value, old_value = new[name], old[name]
+        if isinstance(value, tuple) and isinstance(old_value, tuple):
+            yield f"{name} also has {_listed(value, old_value)}"
         else:
-            yield f"{name} is {_shown(added)}, and was {_shown(kept)}"
+            yield f"{name} is {_shown(value)}, and was {_shown(old_value)}"
 
 
 def _limits(spec: SweepSpec) -> dict[str, object]:
@@ -169,8 +169,8 @@ def _shown(value: object) -> str:
 
 def _settings(**settings: float | None) -> dict[str, float | None]:
     """Return the settings that are given; one that is lifted becomes None."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {name: None if value == _LIFTED else value for name, value in given.items()}
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    return {name: None if value == _LIFTED else value for name, value in chosen.items()}
 
 
 def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _line(event: Event, state: WatchedState) -> str | None:
     match event.type:
         case "sweep.state_changed":
             paused = "let it go on with: sweeps resume" if data["state"] == SweepState.PAUSED else ""
-            return f"{data['state']}" + (f": {told}" if (told := data.get("message") or paused) else "")
+            return f"{data['state']}" + (f": {text}" if (text := data.get("message") or paused) else "")
         case "sweep.delayed":
             return data["message"] or "goes on"
         case "trial.stop_requested":

@@ -60,9 +60,9 @@ def _find(store: "Store", wanted: Sequence[str] | None) -> list[str]:
     Raises: NotFound.
     """
     every = store.projectable()
-    for one in wanted or ():
-        if not any(one in (sweep.id, sweep.name) for sweep in every):
-            raise NotFound("sweep", one)
+    for which in wanted or ():
+        if not any(which in (sweep.id, sweep.name) for sweep in every):
+            raise NotFound("sweep", which)
     return [sweep.id for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
 
 
@@ -72,12 +72,12 @@ def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | Non
     Raises: TooLate, after `timeout` seconds.
     """
     begun = moved = time.monotonic()
-    told = None
+    left_before = None
     while left := store.projection_left(ids, newest):
         now = time.monotonic()
-        if left != told:
+        if left != left_before:
             say(f"{plural(left, 'run')} left")
-            told, moved = left, now
+            left_before, moved = left, now
         elif now - moved > _STILL_S:
             say("nothing has moved for a minute: does a worker run, and does MLflow answer? sweeps doctor")
             moved = now

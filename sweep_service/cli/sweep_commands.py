@@ -121,9 +121,9 @@ def ls(
     [bold]sweeps ls betas --created-after 7d[/bold]
     """
     after, before = moment(created_after, "--created-after"), moment(created_before, "--created-before")
-    if wrong := next((one for one in label or () if "=" not in one), None):
+    if wrong := next((condition for condition in label or () if "=" not in condition), None):
         raise typer.BadParameter(f"{wrong!r} has no text; write it as team=rl", param_hint="--label")
-    labels = {name: value for name, _, value in (one.partition("=") for one in label or ())}
+    labels = {name: value for name, _, value in (condition.partition("=") for condition in label or ())}
     with connect() as client:
         page = client.newest_sweeps(
             limit, state or (), labels, text=text or "", created_after=after, created_before=before

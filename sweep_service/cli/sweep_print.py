@@ -122,7 +122,7 @@ def print_sweep(
     Args:
         phase: what its trials do before the first step.
     """
-    console, told, hours = stdout(), params_texts(configs), sweep.gpu_hours
+    console, params, hours = stdout(), params_texts(configs), sweep.gpu_hours
     console.print(sweep_line(sweep))
     seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
     if confirm := sweep.spec.seeds.confirm:
@@ -134,7 +134,7 @@ def print_sweep(
         "gpu-hours": hours and _gpu_hours(hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
-        **winner_facts(best, sweep, told),
+        **winner_facts(best, sweep, params),
         "page": page,
         "mlflow": sweep.mlflow_url,
     }
@@ -145,14 +145,14 @@ def print_sweep(
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
         ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
-        [_config_row(config, told[config.id], valued) for config in configs],
+        [_config_row(config, params[config.id], valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
         loose=("PARAMETERS",),
     )
     failures = [trial for trial in trials if trial.state.went_wrong]
     if listed := trials if list_trials else failures:
         console.print()
-        _print_trials(listed, {config.id: roles_text(config) for config in configs}, told, console)
+        _print_trials(listed, {config.id: roles_text(config) for config in configs}, params, console)
     if failed := next((trial for trial in failures if trial.ending and MEANINGS[trial.ending].log_tells), None):
         console.print(Text.assemble(("why one failed: ", "bright_black"), f"sweeps logs {failed.id}"))
 
@@ -187,12 +187,12 @@ def _config_row(config: ConfigView, params: str, valued: Mapping[tuple[str, Stag
 
 
 def _print_trials(
-    trials: Sequence[TrialView], roles: Mapping[str, str], told: Mapping[str, str], console: Console
+    trials: Sequence[TrialView], roles: Mapping[str, str], params: Mapping[str, str], console: Console
 ) -> None:
     """Print trials, on a terminal without the beginnings of their ids.
 
     Args:
-        roles, told: role and parameters of each config, by its id.
+        roles, params: role and parameters of each config, by its id.
     """
     columns = ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE", "STEP", "OBJECTIVE", "PARAMETERS"]
     if any(trial.message for trial in trials):
@@ -210,7 +210,7 @@ def _print_trials(
             Text.assemble(state_text(trial.state), ending, tries),
             f"{trial.step}/{trial.total_steps}",
             number(trial.objective),
-            told.get(trial.config_id) or "-",
+            params.get(trial.config_id) or "-",
             Text((trial.message or "").partition("\n")[0], "red" if trial.state.went_wrong else ""),
         ]
         rows.append(row[: len(columns)])

@@ -24,16 +24,18 @@ def best_so_far(client: Client, sweep_id: str) -> Best | None:
         return None
 
 
-def best_text(best: Best, told: Mapping[str, str]) -> Text:
+def best_text(best: Best, params: Mapping[str, str]) -> Text:
     """Return the parameters and the objective of the config that leads; that there is none, if all are equal.
 
     Args:
-        told: parameters of configs in words, by config id.
+        params: parameters of configs in words, by config id.
     """
     value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
     if best.all_equal:
         return Text(f"{best.remarks[0]}: {value}")
-    return Text.assemble((told.get(best.config_id) or best.config_id, "bold"), "; ".join([f"  {value}", *best.remarks]))
+    return Text.assemble(
+        (params.get(best.config_id) or best.config_id, "bold"), "; ".join([f"  {value}", *best.remarks])
+    )
 
 
 def verdict_line(judged: Judged) -> Text:
@@ -47,14 +49,16 @@ def verdict_line(judged: Judged) -> Text:
     return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (note, "bright_black"))
 
 
-def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> dict[str, Text]:
+def winner_facts(best: Best | None, sweep: SweepView, params: Mapping[str, str]) -> dict[str, Text]:
     """Return who leads, if a config has a result, and the verdict, by the name of the fact."""
-    leads = {"best" if sweep.state.is_over else "best so far": best_text(best, told)} if best else {}
+    leads = {"best" if sweep.state.is_over else "best so far": best_text(best, params)} if best else {}
     return {**leads, "verdict": verdict_line(sweep)}
 
 
-def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str], console: Console) -> list[Text | Table]:
+def winner_lines(
+    best: Best | None, sweep: SweepView, params: Mapping[str, str], console: Console
+) -> list[Text | Table]:
     """Return the same as lines for a console."""
-    facts = winner_facts(best, sweep, told)
+    facts = winner_facts(best, sweep, params)
     width = max(map(len, facts))
     return [fact_line(f"  {name.ljust(width)}  ", text, console) for name, text in facts.items()]

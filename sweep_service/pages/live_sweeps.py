@@ -183,9 +183,9 @@ class LiveSweep:
 
     def _judged(self, sweep: Sweep) -> Judged:
         """Return what the final report says; while there is none, why."""
-        known = self._store.report_digest(sweep.id), sweep.state.is_over
-        if known[0] is None or known != self._report[0]:
-            self._report = (known, self._service.judged(sweep.id))
+        basis = self._store.report_digest(sweep.id), sweep.state.is_over
+        if basis[0] is None or basis != self._report[0]:
+            self._report = (basis, self._service.judged(sweep.id))
         return self._report[1]
 
 
