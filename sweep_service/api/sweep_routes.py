@@ -417,10 +417,9 @@ def seconds(date: datetime | None) -> float | None:
 def view_of(service: SweepService, sweep_id: str) -> SweepView:
     """Return a sweep with its hours, its verdict and its trials counted."""
     sweep = service.store.get_sweep(sweep_id)
-    hours = service.gpu_hours(sweep)
-    summary, judged = service.summaries([sweep])[0], service.judged(sweep_id)
-    added = sweep.added_benchmarks
-    return SweepView(**dict(summary), **dict(judged), spec=sweep.spec, added_benchmarks=added, gpu_hours=hours)
+    fields = dict(service.summaries([sweep])[0]) | dict(service.judged(sweep_id))
+    added, hours = sweep.added_benchmarks, service.gpu_hours(sweep)
+    return SweepView(**fields, spec=sweep.spec, added_benchmarks=added, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

@@ -44,7 +44,7 @@ def _add_route(verb: Verb) -> None:
         status_code=202 if verb.answer is ReportsView else 200,
         response_model=verb.answer,
         responses=documented(*refusals),
-        openapi_extra=body_of(request.model.model_json_schema()) if request else None,
+        openapi_extra=body_of(request.model_json_schema()) if request else None,
         description=f"{verb.text}\n\nAsking again is no change; 409 if {verb.conflict}.",
     )
 

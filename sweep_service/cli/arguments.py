@@ -106,18 +106,13 @@ def find_trial(client: Client, which: str) -> str:
 
     Raises: NotFound, which says so if it names an evaluation or a sweep; ServiceError, if several trials are meant.
     """
-    work_id = find_work(client, which)
-    if work_id is None:
-        raise NotFound("trial", which, _of_a_trial(client, which))
-    return _no_evaluation(work_id)
-
-
-def _of_a_trial(client: Client, which: str) -> str:
-    """Say how to name a trial to somebody who has named none."""
+    if (work_id := find_work(client, which)) is not None:
+        return _no_evaluation(work_id)
+    remedy = _NOT_AMONG_THE_NEWEST
     with suppress(ServiceError):
         find_sweep(client, which)
-        return f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
-    return _NOT_AMONG_THE_NEWEST
+        remedy = f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
+    raise NotFound("trial", which, remedy)
 
 
 def _no_evaluation(work_id: str) -> str:

@@ -64,10 +64,8 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         done = sum(count for trial_state, count in counts.items() if trial_state.is_over)
         total = sum(counts.values())
         table.add_row(Text("  all trials"), ProgressBar(total, done, _BAR), Text(counts_text(counts)))
-        if state.phases.of_probe and not state.sweep.state.is_over:
-            table.add_row(
-                Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(state.phases.of_probe, "bright_black")
-            )
+        if (probe := state.phases.of_probe) and not state.sweep.state.is_over:
+            table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(probe, "bright_black"))
         for trial in state.running[:room]:
             values = state.latest.get(trial.id, {})
             label = Text("  " + state.labels.get(trial.id, trial.id), no_wrap=True, overflow="ellipsis")

@@ -28,7 +28,7 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
         except TypeError as error:
             raise TypeError(f"{verb.name}{takes}: {error}") from None
         path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
-        sent = {"json": document_of(bodies[0], verb.request.refused)} if verb.request else {}
+        sent = {"json": document_of(bodies[0], verb.refused)} if verb.request else {}
         return client.ask("POST", f"/v1/{path}", verb.answer, **sent)
 
     reasons = "; InvalidSpec, with every reason" if verb.request else ""

@@ -51,7 +51,7 @@ class LiveSweep:
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
         self._begin(sweep)
-        self._archived = False
+        self._deletion: DeletionState | None = None
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
         self._phases = Phases()
         self._evaluated: list[tuple[str, int]] = []
@@ -86,7 +86,7 @@ class LiveSweep:
                     again=self._again(snapshot),
                     chunk=self._seen_chunk,
                     steps=self._steps,
-                    deletion=self._deletion(),
+                    deletion=self._deletion,
                     reports=self._reports,
                 )
                 self._rendered_at = time.monotonic()
@@ -105,10 +105,6 @@ class LiveSweep:
                 self._drawn = self._chunk, to_json({"chunk": self._chunk, "lines": lines})
             return self._drawn[1]
 
-    def _deletion(self) -> DeletionState | None:
-        deletion = self._store.deletions([self._id]).get(self._id)
-        return deletion and deletion.state
-
     def _again(self, snapshot: Snapshot) -> float | None:
         """Return the seconds after which a viewer should ask again; None if nothing more will come."""
         sweep = snapshot.sweep
@@ -126,8 +122,9 @@ class LiveSweep:
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
-        if not self._archived and self._deletion() is DeletionState.ARCHIVED:  # what was read before is gone
-            self._archived = True
+        before, deletion = self._deletion, self._store.deletions([self._id]).get(self._id)
+        self._deletion = deletion and deletion.state
+        if self._deletion is DeletionState.ARCHIVED and before is not self._deletion:  # what was read before is gone
             self._begin(sweep)
         self._read_latest_and_trials()
         self._reports = self._service.reports(sweep.id)
