@@ -138,6 +138,7 @@ class LiveSweep:
             self._planned,
             self._judged(sweep),
             self._store.samples_at(self._evaluated),
+            deletion,
         )
 
     def _read_latest_and_trials(self) -> None:
@@ -157,7 +158,7 @@ class LiveSweep:
                 self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
 
     def _add(self, chunks: Sequence[NewPoints], curves: MeanCurves) -> int:
-        """Add parts, of which there are some, to curves; return the number of the last one."""
+        """Add at least one part to curves; return the number of the last one."""
         if not {chunk.trial_id for chunk in chunks} <= self._trials.keys():
             self._read_trials()
         for chunk in chunks:

@@ -11,6 +11,7 @@ from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
 from sweep_service.schemas import Best, Judged
 from sweep_service.service import SweepService
+from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.labels import Phases, explained, telling_phase
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective, used_measures
@@ -107,6 +108,7 @@ def take(
     planned: Mapping[str, int],
     judged: Judged,
     samples: Sequence[Sample],
+    deletion: Deletion | None,
 ) -> Snapshot:
     """Return everything that the page shows."""
     named, now = looks(sweep, configs), time.time()
@@ -128,7 +130,10 @@ def take(
         )
         for trial in trials
     ]
-    leading = leader(configs, trials, values, sweep.spec.seeds.confirm)
+    has_evaluations = any(curves.recorded(trial, used[trial.stage]) for trial in trials)
+    leading = None
+    if deletion is None or (deletion.keep_report and has_evaluations):  # else a trial that diverged would count alone
+        leading = leader(configs, trials, values, sweep.spec.seeds.confirm)
     best = leading and Best.of(leading, sweep, named[leading.config.id].label, judged)
     valued = [(trial.config_id, trial.stage) for trial in trials if values[trial.id] is not None]
     return Snapshot(
