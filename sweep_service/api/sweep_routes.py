@@ -61,7 +61,7 @@ async def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredent
 
 
 async def check_parameters(request: Request) -> None:
-    """Refuse a query parameter that the route does not have, or that is given twice and takes one value.
+    """Refuse a query parameter that the route does not have, and two values of one that takes a single value.
 
     A misspelt `validate_only` would submit for real, and so would one that is true and false.
     """

@@ -168,7 +168,7 @@ def _shown(value: object) -> str:
 
 
 def _settings(**settings: float | None) -> dict[str, float | None]:
-    """Return the settings that are given; one that is lifted becomes None."""
+    """Return the settings that have a value; a lifted limit becomes None."""
     chosen = {name: value for name, value in settings.items() if value is not None}
     return {name: None if value == _LIFTED else value for name, value in chosen.items()}
 

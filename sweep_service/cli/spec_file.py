@@ -1,4 +1,4 @@
-"""Reads a spec from YAML, of which JSON is a part."""
+"""Reads a spec from a file of YAML or JSON."""
 
 import sys
 from pathlib import Path

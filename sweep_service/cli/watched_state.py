@@ -32,7 +32,7 @@ class WatchedState:
     _seen: int = 0
 
     def look(self) -> None:
-        """Fetch what may have changed; events that were fetched in vain, because the server went away, come again."""
+        """Fetch what may have changed. If the server goes away meanwhile, the next look has the same events again."""
         client, sweep_id = self.client, self.sweep_id
         self.sweep = client.get(sweep_id)
         self.events = list(client.events(sweep_id, self._seen))

@@ -58,7 +58,7 @@ def winner_facts(best: Best | None, sweep: SweepView, params: Mapping[str, str])
 def winner_lines(
     best: Best | None, sweep: SweepView, params: Mapping[str, str], console: Console
 ) -> list[Text | Table]:
-    """Return the same as lines for a console."""
+    """Return the facts of `winner_facts` as lines for a console."""
     facts = winner_facts(best, sweep, params)
     width = max(map(len, facts))
     return [fact_line(f"  {name.ljust(width)}  ", text, console) for name, text in facts.items()]
