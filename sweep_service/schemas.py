@@ -12,6 +12,8 @@ from sweep_service.sweep.budget import GpuHours
 from sweep_service.sweep.cost import SweepCost
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.labels import behind_text, equals_text
+from sweep_service.sweep.objective import Leader
 from sweep_service.sweep.records import (
     Checkpoint,
     Config,
@@ -20,6 +22,7 @@ from sweep_service.sweep.records import (
     Evaluation,
     Event,
     Stage,
+    Sweep,
     SweepState,
     Trial,
     TrialState,
@@ -326,6 +329,37 @@ class Best(Judged):
     its file has, with the stage's first seed."""
     of_program: bool = False
     """True if a trainer of one's own takes `training`, as a file of JSON."""
+
+    @classmethod
+    def of(cls, leader: Leader, sweep: Sweep, label: str, judged: Judged) -> "Best":
+        """Return the config that leads a sweep, under this name and with this verdict."""
+        config, seeds = leader.config, sweep.spec.seeds
+        first_seed = seeds.confirm.seeds[0] if leader.stage is Stage.CONFIRM and seeds.confirm else seeds.tune[0]
+        return cls(
+            config_id=config.id,
+            params=config.params,
+            label=label,
+            stage=leader.stage,
+            metric=sweep.spec.objective.metric,
+            objective=leader.objective,
+            equal=leader.equal,
+            configs=leader.configs,
+            baseline_objective=leader.baseline,
+            **dict(judged),
+            training=config.settings | ({"seed": first_seed} if config.is_own else {}),
+            of_program=config.is_own,
+        )
+
+    @property
+    def all_equal(self) -> bool:
+        """True if all configs have this objective, so that none leads."""
+        return 1 < self.configs == self.equal
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about other configs with exactly this objective, and about a baseline that has more."""
+        equals, behind = equals_text(self.equal, self.configs), behind_text(self.objective, self.baseline_objective)
+        return [text for text in (equals, behind) if text]
 
 
 class Page(View, Generic[Item]):

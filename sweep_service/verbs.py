@@ -18,15 +18,6 @@ from sweep_service.sweep.records import SweepState
 
 
 @dataclass(frozen=True, kw_only=True)
-class Body:
-    """The body of a verb's request."""
-
-    model: type[BaseModel]
-    refused: str
-    """Head of all reasons for which a body is refused."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Command:
     """The command of a verb that takes a sweep and nothing else."""
 
@@ -51,7 +42,10 @@ class Verb:
     conflict: str
     """The condition under which it is refused, as in "it has ended"."""
     details: str = ""
-    request: Body | None = None
+    request: type[BaseModel] | None = None
+    """Model of the request's body, if it has one."""
+    refused: str = ""
+    """Head of all reasons for which a body is refused."""
     answer: type[SweepView | ReportsView] = SweepView
     command: Command | None = None
     page: str = ""
@@ -123,7 +117,8 @@ _ROWS: Final = (
         does="Give a sweep more configs, seeds, a larger `top_k`, or other limits: the new values of its spec.",
         details="A running sweep goes on with them; one that has ended is QUEUED again, and its report is built anew.",
         conflict="it can train no more",
-        request=Body(model=Extension, refused=NOT_EXTENDED),
+        request=Extension,
+        refused=NOT_EXTENDED,
     ),
     Verb(
         name="retry_failed",
@@ -146,7 +141,8 @@ _ROWS: Final = (
         does="Measure models of a sweep that has SUCCEEDED on more benchmarks, without training anything.",
         details="The sweep is QUEUED again, and its report is built anew.",
         conflict="it is in another state",
-        request=Body(model=BenchmarksRequest, refused=NOT_ADDED),
+        request=BenchmarksRequest,
+        refused=NOT_ADDED,
     ),
     Verb(
         name="renew_report",

@@ -3,32 +3,27 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Query, Response
 from pydantic import BaseModel
 
 from sweep_service.api.paging import Pages
 from sweep_service.api.problems import documented
-from sweep_service.api.sweep_routes import REFUSALS, Service, SweepId, authorize, check_parameters
+from sweep_service.api.sweep_routes import Service, SweepId, v1_router
 from sweep_service.schemas import BenchmarkSample, BenchmarkScoreView, EvaluationView, Page
-from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, as_csv
+from sweep_service.sweep.benchmark_scores import ProblemScore, as_csv
 from trainers.config import CatalogName
 
 Row = TypeVar("Row", bound=BaseModel)
 Format = Annotated[Literal["json", "csv"], Query(description="csv: all rows at once, whatever the page.")]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-router = APIRouter(
-    prefix="/v1/sweeps/{sweep_id}",
-    dependencies=[Depends(authorize), Depends(check_parameters)],
-    responses=REFUSALS | documented(404),
-)
+router = v1_router("/sweeps/{sweep_id}", documented(404))
 
 
 @router.get("/evaluations")
 def list_evaluations(service: Service, sweep_id: SweepId, paging: Pages) -> Page[EvaluationView]:
     """List the evaluations of a sweep's models on its benchmarks, in the order in which they were asked for."""
-    after = paging.after(-1)
-    rows = [EvaluationView(**dict(row)) for row in service.store.list_evaluations(sweep_id) if row.number > after]
-    return paging.page(rows[: paging.size + 1], lambda row: row.number)
+    rows = [EvaluationView(**dict(row)) for row in service.store.list_evaluations(sweep_id)]
+    return paging.page_of_all(rows, lambda row: row.number, -1)
 
 
 @router.get("/benchmarks", response_model=Page[BenchmarkScoreView], responses=_CSV)
@@ -37,12 +32,7 @@ def list_scores(service: Service, sweep_id: SweepId, paging: Pages, format: Form
     rows = [BenchmarkScoreView(**dict(score)) for score in service.benchmark_scores(sweep_id)]
     if format == "csv":
         return _as_csv(rows, BenchmarkScoreView)
-    after = paging.after((-1, ""))
-    return paging.page([row for row in rows if _place(row) > after][: paging.size + 1], _place)
-
-
-def _place(score: BenchmarkScore) -> tuple[int, str]:
-    return score.evaluation_number, score.benchmark
+    return paging.page_of_all(rows, lambda score: (score.evaluation_number, score.benchmark), (-1, ""))
 
 
 @router.get("/benchmarks/{name}/problems", response_model=Page[ProblemScore], responses=_CSV)
@@ -62,14 +52,9 @@ def list_problems(
 @router.get("/benchmarks/{name}/samples")
 def list_samples(service: Service, sweep_id: SweepId, name: CatalogName, paging: Pages) -> Page[BenchmarkSample]:
     """List a few completions of each model with their judgements. A page never splits those of one model."""
-    after, rows = paging.after(""), service.store.benchmark_results(sweep_id, name)
-    later = sorted((row for row in rows if row.evaluation_id > after), key=lambda row: row.evaluation_id)
-    shown = [
-        BenchmarkSample(evaluation_id=row.evaluation_id, **sample)
-        for row in later[: paging.size + 1]
-        for sample in row.shown
-    ]
-    return paging.page(shown, lambda sample: sample.evaluation_id)
+    rows = sorted(service.store.benchmark_results(sweep_id, name), key=lambda row: row.evaluation_id)
+    shown = [BenchmarkSample(evaluation_id=row.evaluation_id, **sample) for row in rows for sample in row.shown]
+    return paging.page_of_all(shown, lambda sample: sample.evaluation_id, "")
 
 
 def _as_csv(rows: Sequence[Row], kind: type[Row]) -> Response:

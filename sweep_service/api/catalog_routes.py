@@ -1,17 +1,15 @@
 """The routes of the catalog: what specs may name. Reading only; adding is for who has the machine."""
 
-from fastapi import APIRouter, Depends
-
 from sweep_service.api.paging import Pages, Paging
 from sweep_service.api.problems import documented
-from sweep_service.api.sweep_routes import REFUSALS, Service, authorize, check_parameters
+from sweep_service.api.sweep_routes import Service, v1_router
 from sweep_service.errors import NotFound
 from sweep_service.schemas import Page
 from sweep_service.service import SweepService
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.config import CatalogName
 
-router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
+router = v1_router()
 
 
 @router.get("/models")
@@ -51,9 +49,7 @@ def get_benchmark(service: Service, name: CatalogName) -> BenchmarkEntry:
 
 
 def _page(service: SweepService, paging: Paging, entry_type: type[AnyEntry]) -> Page[AnyEntry]:
-    after = paging.after("")
-    entries = [entry for entry in all_entries(service.settings.cache, entry_type) if entry.name > after]
-    return paging.page(entries[: paging.size + 1], lambda entry: entry.name)
+    return paging.page_of_all(all_entries(service.settings.cache, entry_type), lambda entry: entry.name, "")
 
 
 def _entry(service: SweepService, entry_type: type[AnyEntry], name: str) -> AnyEntry:

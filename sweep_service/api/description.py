@@ -27,16 +27,12 @@ def _make(app: FastAPI) -> dict[str, Any]:
     )
     for operations in description["paths"].values():
         for operation in operations.values():
-            _name_media_type_of_problems(operation["responses"])
+            for status, response in operation["responses"].items():
+                if int(status) >= 400 and "application/json" in (content := response.get("content", {})):
+                    content["application/problem+json"] = content.pop("application/json")
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _without_null(parameter["schema"])
     return description
-
-
-def _name_media_type_of_problems(responses: dict[str, Any]) -> None:
-    for status, response in responses.items():
-        if int(status) >= 400 and "application/json" in (content := response.get("content", {})):
-            content["application/problem+json"] = content.pop("application/json")
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

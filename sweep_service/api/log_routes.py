@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Path, Query, Response
 
-from sweep_service.api.problems import Refusal, documented, listed
-from sweep_service.api.sweep_routes import REFUSALS, Service, SweepId, authorize, check_parameters
+from sweep_service.api.problems import documented, wrong_parameters
+from sweep_service.api.sweep_routes import Service, SweepId, v1_router
 from sweep_service.processes.log_files import MAX_PART
 from sweep_service.schemas import LOG_HEADERS, LogPart, ProblemError
 
@@ -31,12 +31,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
-router = APIRouter(
-    prefix="/v1",
-    dependencies=[Depends(authorize), Depends(check_parameters)],
-    responses=REFUSALS | documented(404, 409) | _TEXT,
-    default_response_class=Response,
-)
+router = v1_router(responses=documented(404, 409) | _TEXT, default_response_class=Response)
 
 
 @router.get("/trials/{work_id}/logs")
@@ -64,11 +59,11 @@ def get_runner_log(
 
 def _check(offset: int, tail: int | None) -> None:
     if offset and tail is not None:
-        errors = [ProblemError(parameter="tail", detail="give either `tail`, for the end, or `offset`, for a part")]
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+        detail = "give either `tail`, for the end, or `offset`, for a part"
+        raise wrong_parameters(ProblemError(parameter="tail", detail=detail))
 
 
 def _answer(part: LogPart) -> Response:
-    told = part.model_dump(mode="json", exclude={"content"}, exclude_none=True)
-    headers = {LOG_HEADERS[name]: str(value).lower() for name, value in told.items()}
+    fields = part.model_dump(mode="json", exclude={"content"}, exclude_none=True)
+    headers = {LOG_HEADERS[name]: str(value).lower() for name, value in fields.items()}
     return Response(part.content, headers=headers, media_type="text/plain; charset=utf-8")

@@ -7,7 +7,6 @@ what changes something must come from this very origin.
 import re
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -82,14 +81,13 @@ class PageRoute(APIRoute):
                 mistakes = {str(one["loc"][1]): one for one in reversed(error.errors()) if one["loc"][0] == "query"}
                 if request.method != "GET" or not mistakes:
                     raise
-                parts = [_mistake(name, one["input"], one["msg"]) for name, one in mistakes.items()]
+                parts = list[str]()
+                for name, one in mistakes.items():
+                    remedy = _WANTED.get(name) or one["msg"][:1].lower() + one["msg"][1:]
+                    parts.append(f"{name} is {str(one['input'])[:60]!r}; {remedy}")
                 return _message(422, "This address is wrong", f"{'; '.join(parts)}.")
 
         return answer
-
-
-def _mistake(name: str, given: object, why: str) -> str:
-    return f"{name} is {str(given)[:60]!r}; {_WANTED.get(name) or why[:1].lower() + why[1:]}"
 
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -130,17 +128,34 @@ async def signed_in_for_data(request: Request) -> None:
         raise Refusal(401, "UNAUTHENTICATED", "sign in at /login; programs use /v1 and the bearer token")
 
 
+def _asked_id(text: str, pattern: str) -> str:
+    """Return a text that is an id.
+
+    Raises: NotFound, if it is none: the database is not asked, since PostgreSQL takes no odd characters.
+    """
+    if re.fullmatch(pattern, text) is None:
+        raise NotFound("id", text)
+    return text
+
+
 def known_sweep(service: Service, sweep_id: str) -> str:
     """Return the id of a sweep that exists, for a page about it."""
     try:
-        if re.fullmatch(_ID, sweep_id):  # PostgreSQL takes no odd characters
-            return service.store.get_sweep(sweep_id).id
+        return service.store.get_sweep(_asked_id(sweep_id, _ID)).id
     except NotFound:
-        pass
-    raise AnotherPage(_message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server."))
+        raise AnotherPage(_missing("sweep", sweep_id)) from None
+
+
+def known_trial(service: Service, trial_id: str) -> Trial:
+    """Return a trial that exists, for a page about it."""
+    try:
+        return service.store.get_trial(_asked_id(trial_id, _TRIAL))
+    except NotFound:
+        raise AnotherPage(_missing("trial", trial_id)) from None
 
 
 KnownSweep = Annotated[str, Depends(known_sweep)]
+KnownTrial = Annotated[Trial, Depends(known_trial)]
 
 
 async def from_own_page(request: Request) -> None:
@@ -160,6 +175,10 @@ def _page(content: str, status: int = 200) -> Response:
 
 def _message(status: int, title: str, text: str, back: str = "/", back_text: str = "All sweeps") -> Response:
     return _page(render("message", title=title, text=text, back=back, back_text=back_text), status)
+
+
+def _missing(kind: str, id_: str) -> Response:
+    return _message(404, f"No such {kind}", f"There is no {kind} {id_[:60]!r} on this server.")
 
 
 @router.get("/static/{name}")
@@ -231,21 +250,21 @@ def get_overview(
         _midnight(created_before),
     )
     sweeps = service.sweeps(_LISTED + 1, before, only)
-    given = {
+    conditions = {
         "text": text.strip(),
         "state": state,
         "label": label or "",
         "created_after": created_after,
         "created_before": created_before,
     }
-    query = urlencode({name: value for name, value in given.items() if value})
+    query = urlencode({name: value for name, value in conditions.items() if value})
     return _page(
         render(
             "sweeps",
             sweeps=sweeps[:_LISTED],
             older=sweeps[_LISTED - 1].id if len(sweeps) > _LISTED else None,
             before=before,
-            given=given,
+            conditions=conditions,
             query=query,
             states=list(SweepState),
             now=time.time(),
@@ -311,9 +330,9 @@ def get_report_page(
 def get_log(service: Service, work_id: str, attempt: Annotated[int | None, Query(ge=1, lt=2**31)] = None) -> Response:
     """Show the end of the log of a trial or an evaluation, without control characters."""
     try:
-        work = service.store.get_work(work_id if re.fullmatch(_WORK, work_id) else "")
+        work = service.store.get_work(_asked_id(work_id, _WORK))
     except NotFound:
-        return _message(404, "No such trial", f"There is no trial {work_id[:60]!r} on this server.")
+        return _missing("trial", work_id)
     sweep, part, missing = service.store.get_sweep(work.sweep_id), None, ""
     try:
         part = service.trial_log(work_id, attempt, tail=_LOG_LINES)
@@ -340,9 +359,9 @@ def get_curves(request: Request, sweep_id: SweepId) -> Response:
 def ask_before_deletion(service: Service, sweep_id: str) -> Response:
     """Say what deleting a sweep frees, and ask; once it is asked for, say how far it is."""
     try:
-        deletion = service.deletion(sweep_id if re.fullmatch(_ID, sweep_id) else "")
+        deletion = service.deletion(_asked_id(sweep_id, _ID))
     except NotFound:
-        return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")
+        return _missing("sweep", sweep_id)
     page = _page(render("delete", deletion=deletion))
     if deletion.state is DeletionState.ASKED:
         page.headers["Refresh"] = "2"
@@ -350,19 +369,10 @@ def ask_before_deletion(service: Service, sweep_id: str) -> Response:
 
 
 @router.get("/trials/{trial_id}/stop", dependencies=[Depends(signed_in_for_page)])
-def ask_before_stop(service: Service, trial_id: str) -> Response:
+def ask_before_stop(service: Service, trial: KnownTrial) -> Response:
     """Say what stopping a trial means, and ask whether its result counts."""
-    if (trial := _trial(service, trial_id)) is None:
-        return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
     sweep = service.store.get_sweep(trial.sweep_id)
     return _page(render("stop", trial=trial, sweep=sweep, label=_label(service, sweep, trial)))
-
-
-def _trial(service: Service, trial_id: str) -> Trial | None:
-    with suppress(NotFound):
-        if re.fullmatch(_TRIAL, trial_id):
-            return service.store.get_trial(trial_id)
-    return None
 
 
 async def page_by(request: Request) -> str:
@@ -377,27 +387,23 @@ PageBy = Annotated[str, Depends(page_by)]
 async def delete(request: Request, service: Service, sweep_id: str, by: PageBy) -> Response:
     """Delete or archive a sweep, and say how far that is."""
     everything = (await _form(request)).get("what") == "everything"
-    known = sweep_id if re.fullmatch(_ID, sweep_id) else ""
     try:
-        await run_in_threadpool(service.delete, known, keep_report=not everything, by=by)
+        await run_in_threadpool(service.delete, _asked_id(sweep_id, _ID), keep_report=not everything, by=by)
     except NotFound:
-        return _message(404, "No such sweep", f"There is no sweep {sweep_id[:60]!r} on this server.")
+        return _missing("sweep", sweep_id)
     except Conflict as error:
         return _message(409, "It cannot be deleted", str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}/delete", 303, HEADERS)
 
 
 @router.post("/trials/{trial_id}/stop", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
-async def stop_trial(request: Request, service: Service, trial_id: str, by: PageBy) -> Response:
+async def stop_trial(request: Request, service: Service, trial: KnownTrial, by: PageBy) -> Response:
     """Stop one trial, and show its sweep."""
     counts = (await _form(request)).get("result") != "discard"
-    known = trial_id if re.fullmatch(_TRIAL, trial_id) else ""
     try:
-        sweep = await run_in_threadpool(service.stop_trial, known, counts=counts, by=by)
-    except NotFound:
-        return _message(404, "No such trial", f"There is no trial {trial_id[:60]!r} on this server.")
+        sweep = await run_in_threadpool(service.stop_trial, trial.id, counts=counts, by=by)
     except Conflict as error:
-        return _message(409, "It cannot be stopped", str(error), f"/trials/{trial_id}/log", "The trial's log")
+        return _message(409, "It cannot be stopped", str(error), f"/trials/{trial.id}/log", "The trial's log")
     return RedirectResponse(f"/sweeps/{sweep.id}", 303, HEADERS)
 
 

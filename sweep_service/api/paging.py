@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -63,6 +63,15 @@ class Paging:
         on_page = set(positions[: self.size])
         items = [row for row in rows if position(row) in on_page]
         return Page(items=items, next_page_token=self._encode(positions[self.size - 1]), page_size=self.size)
+
+    def page_of_all(self, rows: Iterable[Item], position: Callable[[Item], Any], start: Any) -> Page[Item]:
+        """Return the page of a list whose rows are all there, in the order of their positions.
+
+        Args:
+            start: position before that of every row.
+        """
+        after = self.after(start)
+        return self.page([row for row in rows if position(row) > after], position)
 
     def _encode(self, position: Hashable) -> str:
         payload = json.dumps(position).encode()

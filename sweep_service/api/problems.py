@@ -84,24 +84,24 @@ def problem(
         status=status,
         code=code,
         detail=shortened(detail, _LONGEST_DETAIL),
-        errors=_told(errors),
+        errors=_that_fit(errors),
     )
     content = body.model_dump_json(exclude_none=True)
     return Response(content, status, dict(headers or {}), media_type="application/problem+json")
 
 
-def _told(errors: Sequence[ProblemError]) -> list[ProblemError]:
+def _that_fit(errors: Sequence[ProblemError]) -> list[ProblemError]:
     """Return the errors that fit into the answer, and how many more there are."""
-    told, room = list[ProblemError](), _ROOM_BYTES
+    shown, room = list[ProblemError](), _ROOM_BYTES
     for error in errors[:_MOST_ERRORS]:
-        kept = error.model_copy(update={"detail": shortened(error.detail, _LONGEST_ERROR)})
-        room -= len(kept.model_dump_json().encode())
+        short = error.model_copy(update={"detail": shortened(error.detail, _LONGEST_ERROR)})
+        room -= len(short.model_dump_json().encode())
         if room < 0:
             break
-        told.append(kept)
-    if more := len(errors) - len(told):
-        told.append(ProblemError(detail=f"and {more} more"))
-    return told
+        shown.append(short)
+    if more := len(errors) - len(shown):
+        shown.append(ProblemError(detail=f"and {more} more"))
+    return shown
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -109,9 +109,10 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in statuses}
 
 
-def listed(errors: Sequence[ProblemError]) -> str:
-    """Return what is wrong with a request's parameters in one line."""
-    return "; ".join(f"{error.parameter}: {error.detail}" for error in errors)
+def wrong_parameters(*errors: ProblemError) -> Refusal:
+    """Return the refusal of a request with these errors in its parameters."""
+    detail = "; ".join(f"{error.parameter}: {error.detail}" for error in errors)
+    return Refusal(422, "INVALID_REQUEST", detail, errors=errors)
 
 
 def install(app: FastAPI) -> None:
@@ -148,7 +149,7 @@ async def _invalid_request(request: Request, error: Exception) -> Response:
     if any(mistake["loc"][0] == "path" for mistake in mistakes):
         return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
     errors = [ProblemError(parameter=str(mistake["loc"][1]), detail=mistake["msg"]) for mistake in mistakes]
-    return problem(422, "INVALID_REQUEST", listed(errors), errors)
+    return await _refusal(request, wrong_parameters(*errors))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from sweep_service.api.json_body import json_body
 from sweep_service.api.methods import is_head
 from sweep_service.api.paging import MAX_PAGE, Pages, Paging
-from sweep_service.api.problems import Refusal, documented, listed
+from sweep_service.api.problems import Refusal, documented, wrong_parameters
 from sweep_service.auth import fingerprint, same
 from sweep_service.errors import NotReady
 from sweep_service.report.comparison_model import SweepsComparison
@@ -61,7 +61,7 @@ async def authorize(request: Request, bearer: Annotated[HTTPAuthorizationCredent
 
 
 async def check_parameters(request: Request) -> None:
-    """Refuse a query parameter that the route does not have, or that is given twice and takes one value.
+    """Refuse a query parameter that the route does not have, and two values of one that takes a single value.
 
     A misspelt `validate_only` would submit for real, and so would one that is true and false.
     """
@@ -71,18 +71,18 @@ async def check_parameters(request: Request) -> None:
 
 def _check_parameters(request: Request) -> None:
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    known = {
+    parameters = {
         parameter["name"]: parameter for parameter in operation.get("parameters", []) if parameter["in"] == "query"
     }
-    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-    errors = list[ProblemError]()
+    takes = f"it takes {', '.join(sorted(parameters))}" if parameters else "it takes none"
+    errors: list[ProblemError] = []
     for name, times in sorted(Counter(name for name, _ in request.query_params.multi_items()).items()):
-        if name not in known:
+        if name not in parameters:
             errors.append(ProblemError(parameter=name[:100], detail=f"there is no such parameter; {takes}"))
-        elif times > 1 and '"array"' not in json.dumps(known[name]["schema"]):
+        elif times > 1 and '"array"' not in json.dumps(parameters[name]["schema"]):
             errors.append(ProblemError(parameter=name, detail="it is given more than once; give it once"))
     if errors:
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+        raise wrong_parameters(*errors)
 
 
 async def _service(request: Request) -> SweepService:
@@ -124,7 +124,17 @@ Digest = Annotated[
 TrialId = Annotated[str, StringConstraints(pattern=r"^trl_[0-9a-z]{1,36}$")]
 REFUSALS = documented(400, 401, 403, 422, 500, 503)
 """Refusals of every route under /v1: of unknown hosts, strangers, wrong parameters, or without a database."""
-router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
+
+
+def v1_router(below: str = "", responses: dict[int | str, Any] | None = None, **settings: Any) -> APIRouter:
+    """Return a router for paths below /v1; it demands the token and refuses parameters that a route does not have."""
+    dependencies = [Depends(authorize), Depends(check_parameters)]
+    return APIRouter(
+        prefix=f"/v1{below}", dependencies=dependencies, responses=REFUSALS | (responses or {}), **settings
+    )
+
+
+router = v1_router()
 
 
 def body_of(schema: dict[str, Any]) -> dict[str, Any]:
@@ -239,11 +249,10 @@ def list_metrics(
     names = list(dict.fromkeys(name for key in keys for name in key.split(",") if name))
     if len(names) > MAX_KEYS:
         detail = f"give at most {MAX_KEYS} metrics at a time, not {len(names)}; ask again for the others"
-        errors = [ProblemError(parameter="keys", detail=detail)]
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+        raise wrong_parameters(ProblemError(parameter="keys", detail=detail))
     if unknown := service.unknown_metrics(sweep_id, names):
-        errors = [ProblemError(parameter="keys", detail=_no_metric(*item, sweep_id)) for item in unknown.items()]
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+        details = [_no_metric(*item, sweep_id) for item in unknown.items()]
+        raise wrong_parameters(*(ProblemError(parameter="keys", detail=detail) for detail in details))
     if group_by == "config":
         grouped = [_tail(curve, last) for curve in service.config_curves(sweep_id, names)]
         return _cut(paging, grouped, [(curve.config_id, curve.stage, curve.key) for curve in grouped])
@@ -259,9 +268,7 @@ def _no_metric(name: str, close: Sequence[str], sweep_id: str) -> str:
 @router.get("/sweeps/{sweep_id}/metrics/keys", responses=documented(404))
 def list_metric_keys(service: Service, sweep_id: SweepId, paging: Pages) -> Page[MetricKey]:
     """List the metrics that a sweep's trials have recorded, with unit and meaning: the `keys` of its curves."""
-    after = paging.after("")
-    rows = [row for row in service.metric_keys(sweep_id) if row.key > after]
-    return paging.page(rows[: paging.size + 1], lambda row: row.key)
+    return paging.page_of_all(service.metric_keys(sweep_id), lambda row: row.key, "")
 
 
 @router.get(
@@ -378,8 +385,8 @@ def compare(
     """Join sweeps by config and compare each with the first. `sweeps` may be repeated, or hold ids with commas."""
     ids = list(dict.fromkeys(name for part in sweeps for name in part.split(",") if name))
     if not 2 <= len(ids) <= MAX_COMPARED:
-        errors = [ProblemError(parameter="sweeps", detail=f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}")]
-        raise Refusal(422, "INVALID_REQUEST", listed(errors), errors=errors)
+        detail = f"give 2 to {MAX_COMPARED} different sweeps, not {len(ids)}"
+        raise wrong_parameters(ProblemError(parameter="sweeps", detail=detail))
     return service.compare(ids)
 
 
@@ -397,9 +404,9 @@ def get_report_schema() -> Response:
     return Response(schema_text(), media_type="application/schema+json")
 
 
-def label_pairs(given: Sequence[Label]) -> tuple[tuple[str, str], ...]:
+def label_pairs(labels: Sequence[Label]) -> tuple[tuple[str, str], ...]:
     """Return labels as names and texts."""
-    return tuple((name, text) for name, _, text in (label.partition("=") for label in given))
+    return tuple((name, text) for name, _, text in (label.partition("=") for label in labels))
 
 
 def seconds(date: datetime | None) -> float | None:
@@ -410,10 +417,9 @@ def seconds(date: datetime | None) -> float | None:
 def view_of(service: SweepService, sweep_id: str) -> SweepView:
     """Return a sweep with its hours, its verdict and its trials counted."""
     sweep = service.store.get_sweep(sweep_id)
-    hours = service.gpu_hours(sweep)
-    summary, judged = service.summaries([sweep])[0], service.judged(sweep_id)
-    added = sweep.added_benchmarks
-    return SweepView(**dict(summary), **dict(judged), spec=sweep.spec, added_benchmarks=added, gpu_hours=hours)
+    fields = dict(service.summaries([sweep])[0]) | dict(service.judged(sweep_id))
+    added, hours = sweep.added_benchmarks, service.gpu_hours(sweep)
+    return SweepView(**fields, spec=sweep.spec, added_benchmarks=added, gpu_hours=hours)
 
 
 AnyCurve = TypeVar("AnyCurve", Curve, ConfigCurve)

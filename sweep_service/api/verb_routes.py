@@ -3,28 +3,18 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 
 from sweep_service.api.json_body import json_body
 from sweep_service.api.problems import documented
-from sweep_service.api.sweep_routes import (
-    REFUSALS,
-    By,
-    Service,
-    SweepId,
-    TrialId,
-    authorize,
-    body_of,
-    check_parameters,
-    view_of,
-)
+from sweep_service.api.sweep_routes import By, Service, SweepId, TrialId, body_of, v1_router, view_of
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.service import SweepService
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.records import Sweep
 from sweep_service.verbs import VERBS, Verb
 
-router = APIRouter(prefix="/v1", dependencies=[Depends(authorize), Depends(check_parameters)], responses=REFUSALS)
+router = v1_router()
 
 
 def _add_route(verb: Verb) -> None:
@@ -54,7 +44,7 @@ def _add_route(verb: Verb) -> None:
         status_code=202 if verb.answer is ReportsView else 200,
         response_model=verb.answer,
         responses=documented(*refusals),
-        openapi_extra=body_of(request.model.model_json_schema()) if request else None,
+        openapi_extra=body_of(request.model_json_schema()) if request else None,
         description=f"{verb.text}\n\nAsking again is no change; 409 if {verb.conflict}.",
     )
 

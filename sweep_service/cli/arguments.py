@@ -50,13 +50,13 @@ def one_file(argument: str | None, option: str | None) -> str:
 
     Raises: typer.BadParameter, if it was given in both ways or in none.
     """
-    given = [file for file in (argument, option) if file is not None]
-    if len(given) != 1:
+    files = [file for file in (argument, option) if file is not None]
+    if len(files) != 1:
         problem = (
-            "give FILE once, with -f or without" if given else "name the file of the spec, or - for standard input"
+            "give FILE once, with -f or without" if files else "name the file of the spec, or - for standard input"
         )
         raise typer.BadParameter(problem, param_hint="FILE")
-    return given[0]
+    return files[0]
 
 
 def moment(text: str | None, option: str) -> datetime | None:
@@ -106,18 +106,13 @@ def find_trial(client: Client, which: str) -> str:
 
     Raises: NotFound, which says so if it names an evaluation or a sweep; ServiceError, if several trials are meant.
     """
-    work_id = find_work(client, which)
-    if work_id is None:
-        raise NotFound("trial", which, _of_a_trial(client, which))
-    return _no_evaluation(work_id)
-
-
-def _of_a_trial(client: Client, which: str) -> str:
-    """Say how to name a trial to somebody who has named none."""
+    if (work_id := find_work(client, which)) is not None:
+        return _no_evaluation(work_id)
+    remedy = _NOT_AMONG_THE_NEWEST
     with suppress(ServiceError):
         find_sweep(client, which)
-        return f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
-    return _NOT_AMONG_THE_NEWEST
+        remedy = f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
+    raise NotFound("trial", which, remedy)
 
 
 def _no_evaluation(work_id: str) -> str:

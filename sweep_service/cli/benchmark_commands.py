@@ -11,10 +11,10 @@ from sweep_service.cli.arguments import Json, Which, connect, find_sweep, find_s
 from sweep_service.cli.catalog_commands import benchmarks
 from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
+from sweep_service.cli.sweep_print import roles_text
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.schemas import BenchmarkScoreView, ConfigView, EvaluationView
 from sweep_service.sweep.labels import params_texts
-from sweep_service.sweep.records import Role
 
 Scores = Sequence[BenchmarkScoreView]
 
@@ -109,44 +109,23 @@ def scores(
 
 
 def _print_scores(all_scores: Scores, configs: Sequence[ConfigView]) -> None:
-    names = list(dict.fromkeys(score.benchmark for score in all_scores))
-    told = params_texts(configs)
+    """Print a row for each config and optimizer step, over all seeds."""
+    models, samples = dict[tuple[str, int], list[BenchmarkScoreView]](), dict[str, int]()
+    for score in all_scores:
+        models.setdefault((score.config_id, score.model_step), []).append(score)
+        samples.setdefault(score.benchmark, score.samples)
+    params, roles = params_texts(configs), {config.id: roles_text(config) for config in configs}
     rows = [
-        (
-            config_id,
-            _role(step, next(config for config in configs if config.id == config_id)),
-            told[config_id] or "-",
-            str(step),
-            *_cells(of_model, names),
-        )
-        for (config_id, step), of_model in _by_model(all_scores).items()
+        (id_, roles[id_] if step else "initial model", params[id_] or "-", str(step), *_cells(of_model, samples))
+        for (id_, step), of_model in models.items()
     ]
-    columns = [*(_heading(name, all_scores) for name in names), "MEAN"]
+    columns = [*(f"{name} avg@{count} (SEEDS)" for name, count in samples.items()), "MEAN"]
     print_table(
         ("CONFIG", "ROLE", "PARAMETERS", "STEP", *columns), rows, right=("STEP", *columns), loose=("PARAMETERS",)
     )
 
 
-def _by_model(all_scores: Scores) -> dict[tuple[str, int], Scores]:
-    """Group scores by config and optimizer step: one group holds all seeds."""
-    groups = dict[tuple[str, int], list[BenchmarkScoreView]]()
-    for score in all_scores:
-        groups.setdefault((score.config_id, score.model_step), []).append(score)
-    return dict(groups)
-
-
-def _role(step: int, config: ConfigView) -> str:
-    if step == 0:
-        return "initial model"
-    return ", ".join(role.value for role in config.roles if role is not Role.SPACE) or "-"
-
-
-def _heading(name: str, all_scores: Scores) -> str:
-    samples = next(score.samples for score in all_scores if score.benchmark == name)
-    return f"{name} avg@{samples} (SEEDS)"
-
-
-def _cells(of_model: Scores, names: Sequence[str]) -> list[str]:
+def _cells(of_model: Scores, names: Iterable[str]) -> list[str]:
     """Return a cell for each benchmark, and the mean over them where all are measured."""
     values: Mapping[str, list[float]] = {
         name: [score.avg_at_k for score in of_model if score.benchmark == name and score.avg_at_k is not None]

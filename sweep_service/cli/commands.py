@@ -30,8 +30,8 @@ _PANELS: Final = {
         show        sweep_commands      Show a sweep: its state, configs, objectives and failures.
         compare     sweep_commands      Compare the configs that several sweeps share, with intervals.
         watch       sweep_commands      Follow a sweep with live progress until it has ended.
-        report      sweep_commands      Write a sweep's report, and print the file's path.
-        best        sweep_commands      Print the best config as YAML, ready to run, with its verdict; or export its policy.
+        report      report_command      Write a sweep's report, and print the file's path.
+        best        best_command        Print the best config as YAML, ready to run, with its verdict; or export its policy.
         pause       steer_commands      Stop a sweep until it is resumed.
         resume      steer_commands      Let a paused sweep go on from what its trials have saved.
         stop        steer_commands      Stop one trial while its sweep goes on.
@@ -85,12 +85,12 @@ def _stub(row: Row, panel: str | None = None, *, hidden: bool = False) -> TyperC
 def load(row: Row) -> Any:
     """Import a command."""
     with interruptible_imports():
-        found = getattr(import_module(f"sweep_service.cli.{row.module}"), row.name)
-    if isinstance(found, typer.Typer):
-        command = typer.main.get_group(found)
+        entry = getattr(import_module(f"sweep_service.cli.{row.module}"), row.name)
+    if isinstance(entry, typer.Typer):
+        command = typer.main.get_group(entry)
     else:
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-        app.command(row.name)(found)
+        app.command(row.name)(entry)
         command = typer.main.get_command(app)
     command.name = row.name
     return command

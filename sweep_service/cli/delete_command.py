@@ -74,27 +74,19 @@ def delete(
 
 def _print_freed(views: Sequence[DeletionView], *, keep_report: bool) -> None:
     """Print what deleting or archiving each sweep frees."""
-    rows = [
-        (
-            view.sweep_id,
-            view.name,
-            "-" if view.frees is None else _disk(view),
-            "-" if view.frees is None else f"{view.frees.rows_if_archived if keep_report else view.frees.rows:,}",
-            "-" if view.frees is None else str(view.frees.mlflow_runs),
-            Text(_what(view) if view.state else ""),
-        )
-        for view in views
-    ]
+    rows: list[tuple[str | Text, ...]] = []
+    for view in views:
+        disk, num_rows, runs = "-", "-", "-"
+        if (frees := view.frees) is not None:
+            disk = "not visible to the API"
+            if frees.bytes is not None:
+                disk = f"{size_text(frees.bytes)} in {plural(frees.files or 0, 'file')}"
+            num_rows = f"{frees.rows_if_archived if keep_report else frees.rows:,}"
+            runs = str(frees.mlflow_runs)
+        rows.append((view.sweep_id, view.name, disk, num_rows, runs, Text(_what(view) if view.state else "")))
     print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
     if keep_report:
         say("these go; spec, configs, trials with their evaluations, events and report stay")
-
-
-def _disk(view: DeletionView) -> str:
-    assert view.frees is not None
-    if view.frees.bytes is None:
-        return "not visible to the API"
-    return f"{size_text(view.frees.bytes)} in {plural(view.frees.files or 0, 'file')}"
 
 
 def _what(view: DeletionView) -> str:
@@ -128,11 +120,11 @@ def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None
     """
     end, done = time.monotonic() + (float("inf") if timeout_s is None else timeout_s), list[DeletionView]()
     for view in views:
-        one = view
-        while one.state is DeletionState.ASKED:
+        latest = view
+        while latest.state is DeletionState.ASKED:
             if time.monotonic() + _POLL_S > end:
-                raise TooLate(f"{one.name} {one.sweep_id} {_what(one)} after {timeout_s:g} s; it goes on")
+                raise TooLate(f"{latest.name} {latest.sweep_id} {_what(latest)} after {timeout_s:g} s; it goes on")
             time.sleep(_POLL_S)
-            one = client.deletion(one.sweep_id)
-        done.append(one)
+            latest = client.deletion(latest.sweep_id)
+        done.append(latest)
     return done

@@ -119,11 +119,8 @@ def _privacy(settings: Settings) -> Findings:
             continue
         opened = list(islice(open_paths(folder), _MOST_NAMED + 1))
         if folder.stat().st_uid != os.geteuid():
-            yield (
-                f"{name} rights",
-                "warning",
-                f"{folder} belongs to another user, who may read and change what is in it",
-            )
+            detail = f"{folder} belongs to another user, who may read and change what is in it"
+            yield f"{name} rights", "warning", detail
         elif folder in opened:
             more = f", and for instance {opened[1]}" if len(opened) > 1 else ""
             yield f"{name} rights", "warning", f"others may enter {folder}{more}; run chmod -R go= {folder}"
@@ -157,18 +154,13 @@ def _api(settings: Settings) -> Findings:
             next(client.sweeps(), None)
     except ServiceError as error:
         yield "api", "warning", str(error)
-        if url == f"http://{settings.host}:{settings.port}":  # otherwise the server is elsewhere
-            yield from _port(settings)
+        place = f"{settings.host}:{settings.port}"
+        with socket.socket() as probe:
+            is_here = url == f"http://{place}"
+            if is_here and probe.connect_ex((settings.host, settings.port)) == 0:
+                yield "port", "error", f"something else listens on {place}; set SWEEPS_PORT to a free port"
         return
     yield "api", "ok", f"{url} answers, its database is ready, the token is right"
-
-
-def _port(settings: Settings) -> Findings:
-    with socket.socket() as probe:
-        taken = probe.connect_ex((settings.host, settings.port)) == 0
-    if taken:
-        place = f"{settings.host}:{settings.port}"
-        yield "port", "error", f"something else listens on {place}; set SWEEPS_PORT to a free port"
 
 
 def _mlflow(settings: Settings) -> Findings:
@@ -176,9 +168,8 @@ def _mlflow(settings: Settings) -> Findings:
         yield "mlflow server", "ok", "none is set; `sweeps serve` starts its own"
         return
     try:
-        with httpx.Client(
-            base_url=url, auth=sign_in(settings), verify=certificates(), timeout=5, trust_env=False
-        ) as http:
+        auth, verify = sign_in(settings), certificates()
+        with httpx.Client(base_url=url, auth=auth, verify=verify, timeout=5, trust_env=False) as http:
             answer = http.get("api/2.0/mlflow/experiments/search", params={"max_results": 1})
             release = http.get("version").text.strip()
     except (httpx.HTTPError, ServiceError, OSError) as error:
@@ -215,10 +206,8 @@ def _nodes(settings: Settings) -> Findings:
         say("asking every node of the cluster")
     token = settings.home / "ray-token"  # of `sweeps serve`; tokens of other clusters are in the environment
     own = client_environment(token) if "RAY_AUTH_TOKEN_PATH" not in os.environ and token.exists() else {}
-    command, environment = (
-        [sys.executable, "-m", "sweep_service.nodes.survey"],
-        os.environ | settings.environment() | own,
-    )
+    command = [sys.executable, "-m", "sweep_service.nodes.survey"]
+    environment = os.environ | settings.environment() | own
     try:
         child = run_to_end(command, environment, timeout_s=_NODES_TIMEOUT_S, stderr=subprocess.PIPE)
         out, err = child.stdout, child.stderr

@@ -137,11 +137,11 @@ def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
     for name in [name for name in new_values if new_values[name] != old_values[name]]:
         yield f"{name} also takes {_listed(new_values[name], old_values[name])}"
     for name in [name for name in new if new[name] != old[name]]:
-        added, kept = new[name], old[name]
-        if isinstance(added, tuple) and isinstance(kept, tuple):
-            yield f"{name} also has {_listed(added, kept)}"
+        value, old_value = new[name], old[name]
+        if isinstance(value, tuple) and isinstance(old_value, tuple):
+            yield f"{name} also has {_listed(value, old_value)}"
         else:
-            yield f"{name} is {_shown(added)}, and was {_shown(kept)}"
+            yield f"{name} is {_shown(value)}, and was {_shown(old_value)}"
 
 
 def _limits(spec: SweepSpec) -> dict[str, object]:
@@ -169,9 +169,9 @@ def _shown(value: object) -> str:
 
 
 def _settings(**settings: float | None) -> dict[str, float | None]:
-    """Return the settings that are given; one that is lifted becomes None."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {name: None if value == _LIFTED else value for name, value in given.items()}
+    """Return the settings that have a value; a lifted limit becomes None."""
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    return {name: None if value == _LIFTED else value for name, value in chosen.items()}
 
 
 def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:
@@ -199,15 +199,12 @@ def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scal
         name, values = _named_values(option)
         more.setdefault(name, []).extend(values)
     before = _values_of(spec)
-    return {name: _distinct([*before.get(name, ()), *values]) for name, values in more.items()}
-
-
-def _distinct(values: Sequence[Scalar]) -> list[Scalar]:
-    """Return each value once; true is another one than 1."""
-    distinct = dict[tuple[bool, Scalar], Scalar]()
-    for value in values:
-        distinct.setdefault((isinstance(value, bool), value), value)
-    return list(distinct.values())
+    for name, values in more.items():
+        together = dict[tuple[bool, Scalar], Scalar]()  # true is another value than 1
+        for value in [*before.get(name, ()), *values]:
+            together.setdefault((isinstance(value, bool), value), value)
+        more[name] = list(together.values())
+    return more
 
 
 def _values_of(spec: SweepSpec) -> Mapping[str, list[Scalar]]:

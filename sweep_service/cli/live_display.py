@@ -2,7 +2,6 @@
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from rich.console import Group
 from rich.live import Live
@@ -11,39 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep_service.cli.output import counts_text, number, plural, stderr, sweep_line
+from sweep_service.cli.watched_state import WatchedState
 from sweep_service.cli.winner import winner_lines
-from sweep_service.schemas import Best, SweepView, TrialView
 from sweep_service.sweep.labels import explained
 from sweep_service.sweep.records import AttemptOutcome, Event, SweepState
 
 _BAR = 24
 _PROGRESS_EVERY_S = 10.0
-
-
-@dataclass(frozen=True)
-class WatchedState:
-    """A sweep at one moment. The mappings are by trial id, but for that of configs."""
-
-    sweep: SweepView
-    running: list[TrialView]
-    latest: dict[str, dict[str, float | None]]
-    """Newest value of each metric, by trial id."""
-    configs: dict[str, str]
-    """Parameters of each config in words, by config id."""
-    labels: dict[str, str]
-    """Name of each trial: parameters, seed and stage; of each evaluation: the trial whose model it measures."""
-    phases: dict[str, str]
-    """Phase of each trial before its first step."""
-    probe: str | None
-    """The phase of the cost probe; None if none runs."""
-    best: Best | None
-    events: list[Event]
-    """Events since the state before."""
-
-    def label(self, event: Event) -> str:
-        """Return the name of the trial or evaluation that an event is about; its id, if that is all there is."""
-        about = str(event.data.get("trial_id", event.data.get("evaluation_id")))
-        return self.labels.get(about, about)
 
 
 class LiveDisplay(AbstractContextManager["LiveDisplay"]):
@@ -91,13 +64,13 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         done = sum(count for trial_state, count in counts.items() if trial_state.is_over)
         total = sum(counts.values())
         table.add_row(Text("  all trials"), ProgressBar(total, done, _BAR), Text(counts_text(counts)))
-        if state.probe and not state.sweep.state.is_over:
-            table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(state.probe, "bright_black"))
+        if (probe := state.phases.of_probe) and not state.sweep.state.is_over:
+            table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(probe, "bright_black"))
         for trial in state.running[:room]:
             values = state.latest.get(trial.id, {})
             label = Text("  " + state.labels.get(trial.id, trial.id), no_wrap=True, overflow="ellipsis")
             if trial.step == 0:
-                phase = Text(state.phases.get(trial.id, "starting"), "bright_black")
+                phase = Text(state.phases.of_trials.get(trial.id, "starting"), "bright_black")
                 table.add_row(label, ProgressBar(1, 0, _BAR), phase)
                 continue
             figures = (("entropy", "entropy"), ("reward/mean", "reward"), ("eval/avg_at_k", "avg@k"))
@@ -127,7 +100,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
         for trial in state.running:
             if now - self._printed_at.setdefault(trial.id, now) >= _PROGRESS_EVERY_S:
                 self._printed_at[trial.id] = now
-                phase = explained(state.phases.get(trial.id, "starting"))
+                phase = explained(state.phases.of_trials.get(trial.id, "starting"))
                 doing = f"step {trial.step}/{trial.total_steps}" if trial.step else phase
                 self._print(now, f"{state.labels.get(trial.id, trial.id)}: {doing}")
 
@@ -164,7 +137,7 @@ def _line(event: Event, state: WatchedState) -> str | None:
     match event.type:
         case "sweep.state_changed":
             paused = "let it go on with: sweeps resume" if data["state"] == SweepState.PAUSED else ""
-            return f"{data['state']}" + (f": {told}" if (told := data.get("message") or paused) else "")
+            return f"{data['state']}" + (f": {text}" if (text := data.get("message") or paused) else "")
         case "sweep.delayed":
             return data["message"] or "goes on"
         case "trial.stop_requested":

@@ -88,11 +88,11 @@ def logs(
 def _following(
     client: Client, work_id: str | None, sweep_id: str, attempt: int | None, tail: int | None
 ) -> Iterator[LogPart]:
-    said = set[str]()
+    reasons = set[str]()
 
     def on_wait(reason: str) -> None:
-        if reason not in said:
-            said.add(reason)
+        if reason not in reasons:
+            reasons.add(reason)
             say(f"{reason}; waiting")
 
     if work_id is None:

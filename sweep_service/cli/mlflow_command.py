@@ -14,7 +14,6 @@ from sweep_service.settings import Settings
 
 if TYPE_CHECKING:
     from sweep_service.store import Store
-    from sweep_service.sweep.records import Sweep
 
 mlflow = typer.Typer(help="What MLflow shows.", no_args_is_help=True, rich_markup_mode="rich")
 _LOOK_EVERY_S: Final = 1.0
@@ -42,8 +41,7 @@ def rebuild(
     settings = Settings()
     store = open_store(settings.database_url)
     try:
-        found = _find(store, sweeps)
-        ids = [sweep.id for sweep in found]
+        ids = _find(store, sweeps)
         newest = store.request_projection(ids)
         say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
         if wait:
@@ -56,16 +54,16 @@ def rebuild(
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
-def _find(store: "Store", wanted: Sequence[str] | None) -> "list[Sweep]":
-    """Return the sweeps of these ids or names; without any, all.
+def _find(store: "Store", wanted: Sequence[str] | None) -> list[str]:
+    """Return the ids of the sweeps of these ids or names; without any, of all.
 
     Raises: NotFound.
     """
     every = store.projectable()
-    for one in wanted or ():
-        if not any(one in (sweep.id, sweep.name) for sweep in every):
-            raise NotFound("sweep", one)
-    return [sweep for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
+    for which in wanted or ():
+        if not any(which in (sweep.id, sweep.name) for sweep in every):
+            raise NotFound("sweep", which)
+    return [sweep.id for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
 
 
 def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:
@@ -74,12 +72,12 @@ def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | Non
     Raises: TooLate, after `timeout` seconds.
     """
     begun = moved = time.monotonic()
-    told = None
+    left_before = None
     while left := store.projection_left(ids, newest):
         now = time.monotonic()
-        if left != told:
+        if left != left_before:
             say(f"{plural(left, 'run')} left")
-            told, moved = left, now
+            left_before, moved = left, now
         elif now - moved > _STILL_S:
             say("nothing has moved for a minute: does a worker run, and does MLflow answer? sweeps doctor")
             moved = now

@@ -93,7 +93,7 @@ def write_output(content: bytes, output: str) -> None:
 def print_json(value: Any) -> None:
     """Print models, or containers of them, as one JSON document."""
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
-    print_data(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print_data(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def _plain(value: Any) -> Any:

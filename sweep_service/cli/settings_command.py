@@ -27,9 +27,9 @@ def settings(
     from trainers.config.setting_schemas import setting_facts
 
     facts, text = setting_facts(TrainingConfig), text.strip().lower()
-    if not (found := [one for one in facts if text in one.name]):
-        meant = setting_meant(text, {one.name for one in facts})
+    if not (matches := [fact for fact in facts if text in fact.name]):
+        meant = setting_meant(text, {fact.name for fact in facts})
         remedy = f"did you mean {meant}?" if meant else "list all: sweeps settings"
         print_error(ServiceError(f"no setting has {text!r} in its name; {remedy}"))
         raise typer.Exit(ExitCode.USAGE)
-    print_table(("SETTING", "DEFAULT", "ALLOWED", "OF", "MEANING"), found, loose=("ALLOWED", "OF", "MEANING"))
+    print_table(("SETTING", "DEFAULT", "ALLOWED", "OF", "MEANING"), matches, loose=("ALLOWED", "OF", "MEANING"))

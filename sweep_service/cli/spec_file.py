@@ -1,4 +1,4 @@
-"""Reads a spec from YAML, of which JSON is a part."""
+"""Reads a spec from a file of YAML or JSON."""
 
 import sys
 from pathlib import Path
@@ -17,25 +17,13 @@ def read_spec(path: str) -> Any:
 
     Raises: SpecFileError, if it cannot be read or is not valid YAML; InvalidSpec, if it is empty.
     """
-    if path == "-":
-        return parse_yaml(sys.stdin.read(MAX_CHARACTERS + 1), "standard input")
+    name = "standard input" if path == "-" else path
     try:
-        return _spec(read_yaml_file(Path(path)), path)
+        value = read_yaml(sys.stdin.read(MAX_CHARACTERS + 1), name) if path == "-" else read_yaml_file(Path(path))
     except YamlError as error:
         raise SpecFileError(str(error)) from error
     except (OSError, UnicodeError) as error:
-        raise SpecFileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def parse_yaml(text: str, name: str = "the text") -> Any:
-    """Return the content of a YAML text; raises as `read_spec`, with `name` for the file."""
-    try:
-        return _spec(read_yaml(text, name), name)
-    except YamlError as error:
-        raise SpecFileError(str(error)) from error
-
-
-def _spec(value: Any, name: str) -> Any:
+        raise SpecFileError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
     if value is None:
         raise InvalidSpec([SpecError("", f"{name} is empty; a sweep is a mapping with name, training, space, …")])
     return value

@@ -1,9 +1,8 @@
-"""Commands about sweeps: plan, submit, ls, show, compare, watch, report, best."""
+"""Commands about sweeps: plan, submit, ls, show, compare, watch."""
 
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +19,6 @@ from sweep_service.cli.arguments import (
     moment,
     one_file,
 )
-from sweep_service.cli.export_best import Weights, export_best
 from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import (
     counts_text,
@@ -33,22 +31,15 @@ from sweep_service.cli.output import (
     say,
     span,
     state_text,
-    stderr,
-    write_output,
 )
 from sweep_service.cli.spec_file import read_spec
-from sweep_service.cli.stored_reports import build_anew, print_reports, whole_digest
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
 from sweep_service.cli.watch_sweep import watch_sweep
-from sweep_service.cli.winner import verdict_line
+from sweep_service.cli.winner import best_so_far
 from sweep_service.client import Client
-from sweep_service.errors import NotReady
-from sweep_service.schemas import MEDIA_TYPES, Best, ReportFormat, SweepView, TrialView
-from sweep_service.sweep.labels import telling_phase, trial_phase
+from sweep_service.schemas import SweepView, TrialView
+from sweep_service.sweep.labels import Phases, telling_phase
 from sweep_service.sweep.records import SweepState, TrialState
-
-_FRESH_S = 60.0
-"""Age of an interim report, in seconds, from which the command waits for a newer one."""
 
 
 def plan(file: SpecFile = None, option: SpecFileOption = None, json: Json = False) -> None:
@@ -130,9 +121,12 @@ def ls(
     [bold]sweeps ls betas --created-after 7d[/bold]
     """
     after, before = moment(created_after, "--created-after"), moment(created_before, "--created-before")
+    if wrong := next((condition for condition in label or () if "=" not in condition), None):
+        raise typer.BadParameter(f"{wrong!r} has no text; write it as team=rl", param_hint="--label")
+    labels = {name: value for name, _, value in (condition.partition("=") for condition in label or ())}
     with connect() as client:
         page = client.newest_sweeps(
-            limit, state or (), _labels(label or ()), text=text or "", created_after=after, created_before=before
+            limit, state or (), labels, text=text or "", created_after=after, created_before=before
         )
     if json:
         print_json(page)
@@ -164,16 +158,6 @@ def ls(
         say(f"these are the newest {len(page.items)}; list more with --limit, or filter them")
 
 
-def _labels(given: Sequence[str]) -> dict[str, str]:
-    """Return labels to filter by.
-
-    Raises: typer.BadParameter, if one is not a name and a text.
-    """
-    if wrong := next((text for text in given if "=" not in text), None):
-        raise typer.BadParameter(f"{wrong!r} has no text; write it as team=rl", param_hint="--label")
-    return {name: text for name, _, text in (label.partition("=") for label in given)}
-
-
 def show(
     sweep: Which = None,
     trials: Annotated[bool, typer.Option("--trials", help="List every trial, too.")] = False,
@@ -186,7 +170,7 @@ def show(
     with connect() as client:
         sweep_id = find_sweep(client, sweep)
         view, configs = client.get(sweep_id), list(client.configs(sweep_id))
-        all_trials, leader = list(client.trials(sweep_id)), _best_so_far(client, sweep_id)
+        all_trials, leader = list(client.trials(sweep_id)), best_so_far(client, sweep_id)
         phase = _first_phase(client, sweep_id, all_trials)
     if json:
         print_json({"sweep": view, "best": leader, "configs": configs, "trials": all_trials})
@@ -197,18 +181,13 @@ def show(
 
 def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> str | None:
     """Return what the trials of a sweep do before the first of them has made a step; None later."""
-    running = {trial.id for trial in trials if trial.state is TrialState.RUNNING}
+    running = [trial.id for trial in trials if trial.state is TrialState.RUNNING]
     if not running or any(trial.step for trial in trials):
         return None
-    progress = [event.data for event in client.events(sweep_id) if event.type == "trial.progress"]
-    return telling_phase([trial_phase(data) for data in reversed(progress) if data["trial_id"] in running])
-
-
-def _best_so_far(client: Client, sweep_id: str) -> Best | None:
-    try:
-        return client.best(sweep_id)
-    except NotReady:
-        return None
+    phases = Phases()
+    for event in client.events(sweep_id):
+        phases.take(event)
+    return telling_phase([phases.of_trials[trial_id] for trial_id in running if trial_id in phases.of_trials])
 
 
 def compare(
@@ -249,102 +228,3 @@ def _watch(client: Client, sweep_id: str, timeout_s: float | None) -> SweepView:
         say(f"  sweeps report {sweep_id}   writes the report")
         say(f"  sweeps best {sweep_id}     prints the best config, ready to run")
     return last.sweep
-
-
-def report(
-    sweep: Which = None,
-    format: Annotated[
-        ReportFormat, typer.Option("--format", help="png and svg: a picture of the main findings.")
-    ] = "html",
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file to write; - is standard output. Default: a file for html, png, svg, else -.",
-        ),
-    ] = None,
-    final: Annotated[
-        bool, typer.Option("--final", help="Wait for the final report instead of taking an interim one.")
-    ] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Of a sweep that has ended: have it built by the present version first.")
-    ] = False,
-    digest: Annotated[
-        str | None, typer.Option("--digest", help="The one that --list shows with this digest, or its beginning.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the sweep's final reports instead.")] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0, help="Wait for at most this many seconds for the report.")
-    ] = 30,
-    json: Annotated[bool, typer.Option("--json", help="With --list: print JSON, in the API's shape.")] = False,
-) -> None:
-    """Write a sweep's report, and print the file's path.
-
-    The HTML is one file that opens offline. While the sweep runs, the report is an interim one. A final report stays as
-    it was built; --anew has it built again, as a newer version of the service builds it, and the earlier one is kept.
-
-    [bold]sweeps report demo[/bold]
-    [bold]sweeps report demo --format md | less[/bold]
-    [bold]sweeps report demo --anew && sweeps report demo --list[/bold]
-    """
-    if sum((final, anew, listed, digest is not None)) > 1 or (json and not listed):
-        raise typer.BadParameter("give one of --final, --anew, --digest and --list; --json goes with --list")
-    with connect() as client:
-        sweep_id = find_sweep(client, sweep)
-        if listed:
-            print_json(client.reports(sweep_id)) if json else print_reports(client.reports(sweep_id))
-            return
-        if anew:
-            build_anew(client, sweep_id, timeout)
-        if digest is not None:
-            content = client.report(sweep_id, format, digest=whole_digest(client, sweep_id, digest))
-        elif final or anew:
-            content = client.report(sweep_id, format, timeout_s=timeout)
-        else:
-            content, interim, age_s = client.report_so_far(sweep_id, format, timeout, fresh_s=_FRESH_S)
-            if interim:
-                say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
-        name = client.get(sweep_id).name
-    if output is None:
-        is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # readable on a terminal
-        output = "-" if is_text else f"{name}-{sweep_id[-6:]}.{format}"
-    write_output(content, output)
-
-
-def best(
-    sweep: Which = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="DIR", help="Write the policy as a Hugging Face model folder.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", help="With --export: take the trial of this seed. Default: the one with the median objective."
-        ),
-    ] = None,
-    dtype: Annotated[Weights, typer.Option("--dtype", help="With --export: the type of the weights.")] = "float32",
-    adapter: Annotated[
-        bool,
-        typer.Option("--adapter", help="With --export: write the LoRA adapters alone, not merged into their base."),
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Print the best config as YAML, ready to run, with its verdict; or export its policy.
-
-    [bold]sweeps best demo > best.yaml && python -m trainers best.yaml --output run[/bold]
-    [bold]sweeps best demo --export model[/bold]
-    """
-    if export is None and (seed is not None or adapter or dtype != "float32"):
-        raise typer.BadParameter("--seed, --dtype and --adapter choose what --export writes; give --export DIR, too")
-    with connect() as client:
-        sweep_id = find_sweep(client, sweep)
-        if export is not None:
-            path = export_best(client, sweep_id, export, seed=seed, weights=dtype, adapter=adapter)
-            print_json({"folder": str(path)}) if json else print_data(str(path))
-        elif json:
-            print_json(client.best(sweep_id))
-        else:
-            print_data(client.best_yaml(sweep_id))
-            if not sys.stdout.isatty():  # whoever looks at a terminal would not see the file's comment
-                stderr().print(verdict_line(client.best(sweep_id)))

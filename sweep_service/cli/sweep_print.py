@@ -21,7 +21,7 @@ from sweep_service.cli.output import (
 )
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.cli.winner import winner_facts
-from sweep_service.report.comparison_model import ComparedSetting, ConfigDifference, ConfigValues, SweepsComparison
+from sweep_service.report.comparison_model import ConfigDifference, SweepsComparison
 from sweep_service.schemas import (
     Best,
     ConfigView,
@@ -65,12 +65,8 @@ def print_plan(plan: SweepPlan) -> None:
     print_facts(facts, 9)
     for label, roles in list(zip(plan.first_labels, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:
         comparator = [role for role in roles if role != Role.SPACE]
-        console.print(
-            Text(
-                f"           {label or 'the base configuration'}"
-                + (f"  ({', '.join(comparator)})" if comparator else "")
-            )
-        )
+        names = f"  ({', '.join(comparator)})" if comparator else ""
+        console.print(Text(f"           {label or 'the base configuration'}{names}"))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
     _print_prompts(plan)
@@ -125,8 +121,7 @@ def print_sweep(
     Args:
         phase: what its trials do before the first step.
     """
-    console = stdout()
-    told = params_texts(configs)
+    console, params, hours = stdout(), params_texts(configs), sweep.gpu_hours
     console.print(sweep_line(sweep))
     seeds = f"tune {_commas(sweep.spec.seeds.tune)}"
     if confirm := sweep.spec.seeds.confirm:
@@ -135,10 +130,10 @@ def print_sweep(
         "message": sweep.message,
         "trials": counts_text(sweep.trials),
         "now": phase and explained(phase),
-        "gpu-hours": _gpu_hours(sweep.gpu_hours),
+        "gpu-hours": hours and _gpu_hours(hours),
         "seeds": seeds,
         "objective": f"{sweep.spec.objective.metric}, mean of the last {sweep.spec.objective.last} evaluations",
-        **winner_facts(best, sweep, told),
+        **winner_facts(best, sweep, params),
         "page": page,
         "mlflow": sweep.mlflow_url,
     }
@@ -149,21 +144,19 @@ def print_sweep(
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
         ("CONFIG", "ROLE", "PARAMETERS", "TUNE (SEEDS)", "CONFIRM (SEEDS)"),
-        [_config_row(config, told[config.id], valued) for config in configs],
+        [_config_row(config, params[config.id], valued) for config in configs],
         right=("TUNE (SEEDS)", "CONFIRM (SEEDS)"),
         loose=("PARAMETERS",),
     )
     failures = [trial for trial in trials if trial.state.went_wrong]
     if listed := trials if list_trials else failures:
         console.print()
-        _print_trials(listed, {config.id: _roles(config) for config in configs}, told, console)
+        _print_trials(listed, {config.id: roles_text(config) for config in configs}, params, console)
     if failed := next((trial for trial in failures if trial.ending and MEANINGS[trial.ending].log_tells), None):
         console.print(Text.assemble(("why one failed: ", "bright_black"), f"sweeps logs {failed.id}"))
 
 
-def _gpu_hours(hours: GpuHours | None) -> str:
-    if hours is None:
-        return ""
+def _gpu_hours(hours: GpuHours) -> str:
     reserved = f", {hours.reserved:.3g} more reserved for what runs" if hours.reserved else ""
     return f"{hours.used:.3g} used{reserved}" + (f", of {hours.limit:g}" if hours.limit is not None else "")
 
@@ -177,15 +170,15 @@ def _warnings(trials: Sequence[TrialView]) -> list[str]:
     return [f"{code} in {len(texts)} of {len(trials)} trials; {texts[0]}" for code, texts in messages.items()]
 
 
-def _roles(config: ConfigView) -> str:
-    """Return what a config is compared as; a point of the space that is nothing else has a dash."""
+def roles_text(config: ConfigView) -> str:
+    """Return the roles of a comparator; a dash for a point of the space that is nothing else."""
     return ", ".join(role.value for role in config.roles if role is not Role.SPACE) or "-"
 
 
 def _config_row(config: ConfigView, params: str, valued: Mapping[tuple[str, Stage], int]) -> tuple[str, ...]:
     return (
         config.id,
-        _roles(config),
+        roles_text(config),
         params or "-",
         _mean(config.tune_objective, valued.get((config.id, Stage.TUNE), 0), config.tune_trials),
         _mean(config.confirm_objective, valued.get((config.id, Stage.CONFIRM), 0), config.confirm_trials),
@@ -193,37 +186,35 @@ def _config_row(config: ConfigView, params: str, valued: Mapping[tuple[str, Stag
 
 
 def _print_trials(
-    trials: Sequence[TrialView], roles: Mapping[str, str], told: Mapping[str, str], console: Console
+    trials: Sequence[TrialView], roles: Mapping[str, str], params: Mapping[str, str], console: Console
 ) -> None:
     """Print trials, on a terminal without the beginnings of their ids.
 
     Args:
-        roles, told: role and parameters of each config, by its id.
+        roles, params: role and parameters of each config, by its id.
     """
-    columns = ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE", "STEP", "OBJECTIVE", "PARAMETERS", "MESSAGE"]
-    rows = [
-        _trial_row(trial, roles.get(trial.config_id, "-"), told.get(trial.config_id) or "-", short=console.is_terminal)
-        for trial in trials
-    ]
-    kept = len(columns) - (not any(trial.message for trial in trials))
-    loose = [name for name in ("CONFIG", "PARAMETERS", "MESSAGE") if name in columns[:kept]]
-    print_table(columns[:kept], [row[:kept] for row in rows], right=("SEED", "STEP", "OBJECTIVE"), loose=loose)
-
-
-def _trial_row(trial: TrialView, role: str, params: str, *, short: bool) -> list[str | Text]:
-    tries = f", {trial.attempts} tries" if trial.attempts > 1 else ""
-    return [
-        f"…{trial.id[-6:]}" if short else trial.id,
-        trial.config_id,
-        role,
-        trial.stage.value,
-        str(trial.seed),
-        Text.assemble(state_text(trial.state), f" ({name})" if (name := end_name(trial)) else "", tries),
-        f"{trial.step}/{trial.total_steps}",
-        number(trial.objective),
-        params,
-        Text((trial.message or "").partition("\n")[0], "red" if trial.state.went_wrong else ""),
-    ]
+    columns = ["TRIAL", "CONFIG", "ROLE", "STAGE", "SEED", "STATE", "STEP", "OBJECTIVE", "PARAMETERS"]
+    if any(trial.message for trial in trials):
+        columns.append("MESSAGE")
+    rows: list[list[str | Text]] = []
+    for trial in trials:
+        ending = f" ({name})" if (name := end_name(trial)) else ""
+        tries = f", {trial.attempts} tries" if trial.attempts > 1 else ""
+        row = [
+            f"…{trial.id[-6:]}" if console.is_terminal else trial.id,
+            trial.config_id,
+            roles.get(trial.config_id, "-"),
+            trial.stage.value,
+            str(trial.seed),
+            Text.assemble(state_text(trial.state), ending, tries),
+            f"{trial.step}/{trial.total_steps}",
+            number(trial.objective),
+            params.get(trial.config_id) or "-",
+            Text((trial.message or "").partition("\n")[0], "red" if trial.state.went_wrong else ""),
+        ]
+        rows.append(row[: len(columns)])
+    loose = [name for name in ("CONFIG", "PARAMETERS", "MESSAGE") if name in columns]
+    print_table(columns, rows, right=("SEED", "STEP", "OBJECTIVE"), loose=loose)
 
 
 def _mean(value: float | None, seeds: int, trials: int) -> str:
@@ -253,7 +244,7 @@ def print_comparison(comparison: SweepsComparison) -> None:
                 (
                     row.config_id,
                     params_text(row.params) or "-",
-                    *map(_values_text, row.values),
+                    *(f"{number(values.mean)} ({values.n})" if values.n else "-" for values in row.values),
                     *map(_difference_text, row.differences),
                 )
                 for row in comparison.shared
@@ -261,25 +252,17 @@ def print_comparison(comparison: SweepsComparison) -> None:
             right=header,
             loose=("PARAMETERS",),
         )
-    if comparison.settings:
+    if settings := comparison.settings:
         console.print()
-        _print_settings(comparison.settings, names)
+        rows = [(setting.name, *map(_setting_text, setting.values)) for setting in settings[:_SHOWN_SETTINGS]]
+        print_table(("SETTING", *names), rows, loose=(names[-1],))
+        if len(settings) > _SHOWN_SETTINGS:
+            say(f"and {len(settings) - _SHOWN_SETTINGS} more settings; all of them: sweeps compare … --json")
+        console.print()
     for note in comparison.notes:
         console.print(Text.assemble(("note  ", "yellow"), note))
     for line in comparison.method:
         console.print(Text(line, "bright_black"))
-
-
-def _print_settings(settings: Sequence[ComparedSetting], names: Sequence[str]) -> None:
-    """Print settings in which sweeps differ, side by side."""
-    print_table(
-        ("SETTING", *names),
-        [(setting.name, *map(_setting_text, setting.values)) for setting in settings[:_SHOWN_SETTINGS]],
-        loose=(names[-1],),
-    )
-    if len(settings) > _SHOWN_SETTINGS:
-        say(f"and {len(settings) - _SHOWN_SETTINGS} more settings; all of them: sweeps compare … --json")
-    stdout().print()
 
 
 def _setting_text(value: object) -> str:
@@ -287,10 +270,6 @@ def _setting_text(value: object) -> str:
         return "-"
     text = value if isinstance(value, str) else plain_value(value)
     return text if len(text) <= _SETTING_LENGTH else f"{text[:_SETTING_LENGTH]}…"
-
-
-def _values_text(values: ConfigValues) -> str:
-    return f"{number(values.mean)} ({values.n})" if values.n else "-"
 
 
 def _difference_text(row: ConfigDifference) -> str:

@@ -8,25 +8,34 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep_service.cli.output import fact_line, span
+from sweep_service.client import Client
+from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, Judged, SweepView
-from sweep_service.sweep.labels import behind_text, equals_text
 
 _STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
 """Colour of a verdict; every other one is yellow."""
 
 
-def best_text(best: Best, told: Mapping[str, str]) -> Text:
+def best_so_far(client: Client, sweep_id: str) -> Best | None:
+    """Return the config that leads a sweep; None while none has a result."""
+    try:
+        return client.best(sweep_id)
+    except NotReady:
+        return None
+
+
+def best_text(best: Best, params: Mapping[str, str]) -> Text:
     """Return the parameters and the objective of the config that leads; that there is none, if all are equal.
 
     Args:
-        told: parameters of configs in words, by config id.
+        params: parameters of configs in words, by config id.
     """
     value = f"{best.metric} {best.objective:.3f}, mean over {best.stage} seeds"
-    equals = equals_text(best.equal, best.configs)
-    if 1 < best.configs == best.equal:
-        return Text(f"{equals}: {value}")
-    rest = "".join(f"; {text}" for text in (equals, behind_text(best.objective, best.baseline_objective)) if text)
-    return Text.assemble((told.get(best.config_id) or best.config_id, "bold"), f"  {value}{rest}")
+    if best.all_equal:
+        return Text(f"{best.remarks[0]}: {value}")
+    return Text.assemble(
+        (params.get(best.config_id) or best.config_id, "bold"), "; ".join([f"  {value}", *best.remarks])
+    )
 
 
 def verdict_line(judged: Judged) -> Text:
@@ -40,14 +49,16 @@ def verdict_line(judged: Judged) -> Text:
     return Text.assemble((verdict.outcome, _STYLES.get(verdict.outcome, "bold yellow")), rest, (note, "bright_black"))
 
 
-def winner_facts(best: Best | None, sweep: SweepView, told: Mapping[str, str]) -> dict[str, Text]:
+def winner_facts(best: Best | None, sweep: SweepView, params: Mapping[str, str]) -> dict[str, Text]:
     """Return who leads, if a config has a result, and the verdict, by the name of the fact."""
-    leads = {"best" if sweep.state.is_over else "best so far": best_text(best, told)} if best else {}
+    leads = {"best" if sweep.state.is_over else "best so far": best_text(best, params)} if best else {}
     return {**leads, "verdict": verdict_line(sweep)}
 
 
-def winner_lines(best: Best | None, sweep: SweepView, told: Mapping[str, str], console: Console) -> list[Text | Table]:
-    """Return the same as lines for a console."""
-    facts = winner_facts(best, sweep, told)
+def winner_lines(
+    best: Best | None, sweep: SweepView, params: Mapping[str, str], console: Console
+) -> list[Text | Table]:
+    """Return the facts of `winner_facts` as lines for a console."""
+    facts = winner_facts(best, sweep, params)
     width = max(map(len, facts))
     return [fact_line(f"  {name.ljust(width)}  ", text, console) for name, text in facts.items()]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from sweep_service.client.asking import Asking, segment, sweep_path
 from sweep_service.errors import NotReady
@@ -43,23 +44,7 @@ class LogReading(Asking):
             poll_s: seconds between two looks.
         Raises: NotFound; NoLog.
         """
-        only, offset = attempt, 0
-        while True:
-            try:
-                part = self.trial_log(work_id, attempt, offset, tail)
-            except NotReady as error:
-                _wait(poll_s, on_wait, str(error))
-                continue
-            yield part
-            assert part.attempt is not None
-            assert part.attempts is not None
-            attempt, offset, tail = part.attempt, part.next_offset, None
-            if part.is_last and only is None and part.attempts > attempt:
-                attempt, offset = attempt + 1, 0
-            elif part.is_last and (part.over or only is not None):
-                return
-            elif part.next_offset >= part.size:
-                time.sleep(poll_s)
+        return _follow(partial(self.trial_log, work_id), attempt, tail, on_wait, poll_s)
 
     def follow_runner_log(
         self,
@@ -69,28 +54,41 @@ class LogReading(Asking):
         poll_s: float = 1.0,
     ) -> Iterator[LogPart]:
         """Iterate over the parts of a runner's log as they are written, until the sweep is over."""
-        offset = 0
-        while True:
-            try:
-                part = self.runner_log(sweep_id, offset, tail)
-            except NotReady as error:
-                _wait(poll_s, on_wait, str(error))
-                continue
-            yield part
-            if part.is_last:
-                return
-            offset, tail = part.next_offset, None
-            if part.next_offset >= part.size:
-                time.sleep(poll_s)
+
+        def read(_attempt: int | None, offset: int, tail: int | None) -> LogPart:
+            return self.runner_log(sweep_id, offset, tail)
+
+        return _follow(read, None, tail, on_wait, poll_s)
 
     def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
         params = {"attempt": attempt, "offset": offset or None, "tail": tail}
         answer = self.connection.request("GET", path, params)
-        told = {name: answer.headers.get(header) for name, header in LOG_HEADERS.items()}
-        return LogPart.model_validate({"content": answer.content, **told})
+        fields = {name: answer.headers.get(header) for name, header in LOG_HEADERS.items()}
+        return LogPart.model_validate({"content": answer.content, **fields})
 
 
-def _wait(seconds: float, on_wait: Callable[[str], None] | None, reason: str) -> None:
-    if on_wait:
-        on_wait(reason)
-    time.sleep(seconds)
+def _follow(
+    read: Callable[[int | None, int, int | None], LogPart],
+    only: int | None,
+    tail: int | None,
+    on_wait: Callable[[str], None] | None,
+    poll_s: float,
+) -> Iterator[LogPart]:
+    """Yield the parts that `read` returns for an attempt, an offset and a number of last lines."""
+    attempt, offset = only, 0
+    while True:
+        try:
+            part = read(attempt, offset, tail)
+        except NotReady as error:
+            if on_wait:
+                on_wait(str(error))
+            time.sleep(poll_s)
+            continue
+        yield part
+        attempt, offset, tail = part.attempt, part.next_offset, None
+        if part.is_last and only is None and attempt is not None and (part.attempts or 0) > attempt:
+            attempt, offset = attempt + 1, 0
+        elif part.is_last and (part.over or only is not None):
+            return
+        elif part.next_offset >= part.size:
+            time.sleep(poll_s)

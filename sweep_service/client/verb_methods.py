@@ -1,13 +1,39 @@
 """The client's methods that steer a submitted sweep: those of the table of verbs, and those that take options."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sweep_service.client.asking import Asking, segment, sweep_path
-from sweep_service.client.table_method import of_table
+from sweep_service.client.asking import Asking, document_of, segment, sweep_path
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.extension import Extension
+from sweep_service.verbs import VERBS
+
+Own = TypeVar("Own", bound=Asking)
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Concatenate[Own, Arguments], Answer]:
+    """Return the method of the verb that has the stub's name; the stub says what it takes: an id, perhaps a body."""
+    verb, takes = VERBS[stub.__name__], signature(stub)
+    kind = "trial" if "{trial_id}" in verb.path else "sweep"
+
+    @wraps(stub)
+    def method(client: Own, *arguments: Arguments.args, **named: Arguments.kwargs) -> Any:
+        try:
+            _, about, *bodies = takes.bind(client, *arguments, **named).arguments.values()
+        except TypeError as error:
+            raise TypeError(f"{verb.name}{takes}: {error}") from None
+        path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
+        sent = {"json": document_of(bodies[0], verb.refused)} if verb.request else {}
+        return client.ask("POST", f"/v1/{path}", verb.answer, **sent)
+
+    reasons = "; InvalidSpec, with every reason" if verb.request else ""
+    method.__doc__ = f"{verb.text}\n\nRaises: NotFound; Conflict, if {verb.conflict}{reasons}."
+    return method
 
 
 class VerbMethods(Asking):

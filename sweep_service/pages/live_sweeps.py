@@ -20,17 +20,19 @@ from sweep_service.service import SweepService
 from sweep_service.store.curve_rows import NewPoints
 from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.deletion import DeletionState
-from sweep_service.sweep.labels import probe_phase, trial_phase
+from sweep_service.sweep.labels import Phases
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
-from sweep_service.sweep.records import Config, Event, Sweep, Trial
+from sweep_service.sweep.records import Config, Event, Sweep, Trial, TrialState
 
 READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
 KEPT_SWEEPS: Final = 8
 _EVENTS: Final = 1000
-_PROBE: Final = ("probe.started", "probe.progress", "probe.finished", "probe.reused")
-_FOLLOWED: Final = ("trial.progress", "trial.evaluated", "config.added", "trials.added", *_PROBE)
+_NEW_CONFIGS: Final = ("config.added", "trials.added")
+"""Types of the events after which there are new configs, or new roles of them."""
+_PHASES: Final = ("trial.progress", "probe.started", "probe.progress", "probe.finished", "probe.reused")
+_FOLLOWED: Final = (*_PHASES, *_NEW_CONFIGS, "trial.evaluated")
 """Types of the events that change the page by more than the rows do."""
 _CHUNKS: Final = 8000
 """Number of curve parts read at once."""
@@ -49,10 +51,9 @@ class LiveSweep:
         self._configs: list[Config] = self._store.list_configs(sweep_id)
         self._trials: dict[str, Trial] = {}
         self._begin(sweep)
-        self._archived = False
+        self._deletion: DeletionState | None = None
         self._seq = max(0, self._store.last_event(sweep_id) - _EVENTS_BACK)
-        self._phases: dict[str, str] = {}
-        self._probing: str | None = None
+        self._phases = Phases()
         self._evaluated: list[tuple[str, int]] = []
         self._report = ((None, sweep.state.is_over), service.judged(sweep_id))
         self._reports = service.reports(sweep_id)
@@ -85,7 +86,7 @@ class LiveSweep:
                     again=self._again(snapshot),
                     chunk=self._seen_chunk,
                     steps=self._steps,
-                    deletion=self._deletion(),
+                    deletion=self._deletion,
                     reports=self._reports,
                 )
                 self._rendered_at = time.monotonic()
@@ -104,14 +105,10 @@ class LiveSweep:
                 self._drawn = self._chunk, to_json({"chunk": self._chunk, "lines": lines})
             return self._drawn[1]
 
-    def _deletion(self) -> DeletionState | None:
-        deletion = self._store.deletions([self._id]).get(self._id)
-        return deletion and deletion.state
-
     def _again(self, snapshot: Snapshot) -> float | None:
         """Return the seconds after which a viewer should ask again; None if nothing more will come."""
         sweep = snapshot.sweep
-        if snapshot.counts.get("RUNNING"):
+        if snapshot.counts.get(TrialState.RUNNING):
             return _SOON_S
         waits = self._report[0][0] is None and snapshot.now - (sweep.ended_at or 0) < _REPORT_WITHIN_S
         return _WAITING_S if waits or self._reports.building or not sweep.state.is_over else None
@@ -125,8 +122,9 @@ class LiveSweep:
             for event in events:
                 self._take_event(event)
             self._seq = events[-1].seq
-        if not self._archived and self._deletion() is DeletionState.ARCHIVED:  # what was read before is gone
-            self._archived = True
+        before, deletion = self._deletion, self._store.deletions([self._id]).get(self._id)
+        self._deletion = deletion and deletion.state
+        if self._deletion is DeletionState.ARCHIVED and before is not self._deletion:  # what was read before is gone
             self._begin(sweep)
         self._read_latest_and_trials()
         self._reports = self._service.reports(sweep.id)
@@ -140,7 +138,7 @@ class LiveSweep:
             self._planned,
             self._judged(sweep),
             self._store.samples_at(self._evaluated),
-            probing=self._probing,
+            deletion,
         )
 
     def _read_latest_and_trials(self) -> None:
@@ -160,7 +158,7 @@ class LiveSweep:
                 self._latest.add(self._trials[curve.trial_id], curve.steps, {key: curve.values})
 
     def _add(self, chunks: Sequence[NewPoints], curves: MeanCurves) -> int:
-        """Add parts, of which there are some, to curves; return the number of the last one."""
+        """Add at least one part to curves; return the number of the last one."""
         if not {chunk.trial_id for chunk in chunks} <= self._trials.keys():
             self._read_trials()
         for chunk in chunks:
@@ -173,22 +171,19 @@ class LiveSweep:
             self._configs = self._store.list_configs(self._id)
 
     def _take_event(self, event: Event) -> None:
-        data = event.data
-        if event.type == "trial.progress":
-            self._phases[data["trial_id"]] = trial_phase(data)
-        elif event.type == "trial.evaluated":
-            others = [evaluation for evaluation in self._evaluated if evaluation[0] != data["trial_id"]]
-            self._evaluated = [(data["trial_id"], data["step"]), *others][:SHOWN_EVALUATIONS]
-        elif event.type in _PROBE:
-            self._probing = probe_phase(event)
-        else:
-            self._configs = []  # there are new ones, or new roles
+        self._phases.take(event)
+        if event.type == "trial.evaluated":
+            trial_id, step = event.data["trial_id"], event.data["step"]
+            others = [evaluation for evaluation in self._evaluated if evaluation[0] != trial_id]
+            self._evaluated = [(trial_id, step), *others][:SHOWN_EVALUATIONS]
+        elif event.type in _NEW_CONFIGS:
+            self._configs = []
 
     def _judged(self, sweep: Sweep) -> Judged:
         """Return what the final report says; while there is none, why."""
-        known = self._store.report_digest(sweep.id), sweep.state.is_over
-        if known[0] is None or known != self._report[0]:
-            self._report = (known, self._service.judged(sweep.id))
+        basis = self._store.report_digest(sweep.id), sweep.state.is_over
+        if basis[0] is None or basis != self._report[0]:
+            self._report = (basis, self._service.judged(sweep.id))
         return self._report[1]
 
 

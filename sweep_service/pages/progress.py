@@ -26,12 +26,11 @@ def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, i
         planned: number of trials in its plan, by stage.
         now: current time, in seconds since the Unix epoch.
     """
-    coming = _to_come(trials, planned) if state.trials_may_change else 0
-    total = len(trials) + coming
+    goes_on = state.trials_may_change
+    total = len(trials) + (_to_come(trials, planned) if goes_on else 0)
     done = sum(1.0 if trial.state.is_over else trial.step / trial.total_steps for trial in trials)
-    if not state.trials_may_change:
-        return Progress(share=done / total if total else 1.0, trials=total, left_s=None)
-    return Progress(share=done / total if total else 0.0, trials=total, left_s=_left(trials, total - done, now))
+    share = done / total if total else float(not goes_on)
+    return Progress(share=share, trials=total, left_s=_left(trials, total - done, now) if goes_on else None)
 
 
 def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
@@ -48,14 +47,6 @@ def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
 
 def _left(trials: Sequence[Trial], whole_trials: float, now: float) -> float | None:
     running = [trial for trial in trials if trial.state is TrialState.RUNNING]
-    seconds = _seconds_per_trial(trials, running, now)
-    if seconds is None or not running:
-        return None
-    longest = max(1 - trial.step / trial.total_steps for trial in running)
-    return seconds * max(longest, whole_trials / len(running))
-
-
-def _seconds_per_trial(trials: Sequence[Trial], running: Sequence[Trial], now: float) -> float | None:
     took = [
         trial.ended_at - trial.started_at
         for trial in trials
@@ -66,7 +57,10 @@ def _seconds_per_trial(trials: Sequence[Trial], running: Sequence[Trial], now: f
         for trial in running
         if trial.started_at and trial.step
     ]
-    return median(took) if took else None
+    if not took or not running:
+        return None
+    longest = max(1 - trial.step / trial.total_steps for trial in running)
+    return median(took) * max(longest, whole_trials / len(running))
 
 
 def duration(seconds: float) -> str:

@@ -71,13 +71,13 @@ def _environment() -> Environment:
         begin=_begin,
         duration=duration,
         number=_number,
-        said=without_log_command,
         short=_short,
         size=size_text,
         sweep_meaning=sweep_meaning,
         end_meaning=_end_meaning,
         end_name=end_name,
         utc=_utc,
+        without_log_command=without_log_command,
     )
     ended = [state for state in TrialState if state.is_over]
     going = [state for state in TrialState if not state.is_over and state is not TrialState.PENDING]

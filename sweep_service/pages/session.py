@@ -5,7 +5,7 @@ from typing import Final
 from sweep_service.auth import derived, same, sign_in_key
 
 MAX_AGE_S: Final = 30 * 86400
-"""Seconds after which a browser that was never closed must sign in again."""
+"""A browser that stays open must sign in again after this many seconds."""
 
 
 def may_sign_in(secret: str, token: str) -> bool:

@@ -1,6 +1,7 @@
 """A snapshot of a sweep for its page. Everything here is data; a template makes it HTML."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,12 +9,13 @@ from typing import Final
 from sweep_service.pages.config_looks import ConfigLook, looks
 from sweep_service.pages.page_curves import MeanCurves
 from sweep_service.pages.progress import Progress, progress
-from sweep_service.schemas import Judged
+from sweep_service.schemas import Best, Judged
 from sweep_service.service import SweepService
-from sweep_service.sweep.labels import behind_text, equals_text, explained, telling_phase
+from sweep_service.sweep.deletion import Deletion
+from sweep_service.sweep.labels import Phases, explained, telling_phase
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective, used_measures
-from sweep_service.sweep.records import Config, Sample, Stage, Sweep, Trial, TrialState, TrialWarning
+from sweep_service.sweep.records import Config, Sample, Sweep, Trial, TrialState, TrialWarning
 
 ENTROPY: Final = "entropy"
 REWARD: Final = "reward/mean"
@@ -57,28 +59,12 @@ class ShownEvaluation:
 
 
 @dataclass(frozen=True)
-class BestSoFar:
-    """The config that leads so far."""
-
-    look: ConfigLook
-    stage: Stage
-    value: float
-    seeds: int
-    equals: str
-    """Sentence about other configs with exactly this value; empty without any."""
-    all_equal: bool
-    """True if all configs have this value, so that none leads."""
-    behind: str
-    """Sentence about a baseline that has more; empty unless it has."""
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment."""
 
     sweep: Sweep
     now: float
-    counts: dict[str, int]
+    counts: Mapping[TrialState, int]
     """Number of trials by state; states without trials are left out."""
     progress: Progress
     rows: list[PageTrial]
@@ -86,7 +72,10 @@ class Snapshot:
     warnings: list[Warned]
     failures: list[PageTrial]
     evaluations: list[ShownEvaluation]
-    best: BestSoFar | None
+    best: Best | None
+    """The config that leads so far, under the name of its look."""
+    best_seeds: int
+    """Number of seeds that its objective is the mean of."""
     judged: Judged
     """The report's verdict, or the reason why there is none."""
     probing: str | None
@@ -115,12 +104,11 @@ def take(
     trials: Sequence[Trial],
     configs: Sequence[Config],
     curves: MeanCurves,
-    phases: Mapping[str, str],
+    phases: Phases,
     planned: Mapping[str, int],
     judged: Judged,
     samples: Sequence[Sample],
-    *,
-    probing: str | None,
+    deletion: Deletion | None,
 ) -> Snapshot:
     """Return everything that the page shows."""
     named, now = looks(sweep, configs), time.time()
@@ -134,7 +122,7 @@ def take(
         PageTrial(
             trial=trial,
             look=named[trial.config_id],
-            phase=phases.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
+            phase=phases.of_trials.get(trial.id) if trial.step == 0 and trial.state is TrialState.RUNNING else None,
             entropy=curves.latest(trial, ENTROPY),
             reward=curves.latest(trial, REWARD),
             objective=values[trial.id] if trial.state.is_over else curves.latest(trial, used[trial.stage]),
@@ -142,20 +130,26 @@ def take(
         )
         for trial in trials
     ]
-    counted = [trial.state for trial in trials]
+    has_evaluations = any(curves.recorded(trial, used[trial.stage]) for trial in trials)
+    leading = None
+    if deletion is None or (deletion.keep_report and has_evaluations):  # else a trial that diverged would count alone
+        leading = leader(configs, trials, values, sweep.spec.seeds.confirm)
+    best = leading and Best.of(leading, sweep, named[leading.config.id].label, judged)
+    valued = [(trial.config_id, trial.stage) for trial in trials if values[trial.id] is not None]
     return Snapshot(
         sweep=sweep,
         now=now,
-        counts={state.value: counted.count(state) for state in TrialState if state in counted},
+        counts=Counter(trial.state for trial in trials),
         progress=progress(sweep.state, trials, planned, now),
         rows=rows,
         looks=named,
         warnings=_warnings(rows),
         failures=[row for row in rows if row.trial.state.went_wrong],
         evaluations=_evaluations(rows, samples),
-        best=_best(sweep, trials, configs, values, named),
+        best=best,
+        best_seeds=valued.count((best.config_id, best.stage)) if best else 0,
         judged=judged,
-        probing=None if sweep.state.is_over else probing,
+        probing=None if sweep.state.is_over else phases.of_probe,
         mlflow_url=curves_link(url, sweep),
     )
 
@@ -169,29 +163,6 @@ def _evaluations(rows: Sequence[PageTrial], samples: Sequence[Sample]) -> list[S
     return [
         ShownEvaluation(by_id[trial_id], step, first[:SHOWN_SAMPLES]) for (trial_id, step), first in written.items()
     ]
-
-
-def _best(
-    sweep: Sweep,
-    trials: Sequence[Trial],
-    configs: Sequence[Config],
-    values: Mapping[str, float | None],
-    named: Mapping[str, ConfigLook],
-) -> BestSoFar | None:
-    """Return the leading config, the same as `sweeps best`."""
-    if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
-        return None
-    its_trials = [trial for trial in trials if (trial.config_id, trial.stage) == (best.config.id, best.stage)]
-    seeds = sum(values[trial.id] is not None for trial in its_trials)
-    return BestSoFar(
-        look=named[best.config.id],
-        stage=best.stage,
-        value=best.objective,
-        seeds=seeds,
-        equals=equals_text(best.equal, best.configs),
-        all_equal=1 < best.configs == best.equal,
-        behind=behind_text(best.objective, best.baseline),
-    )
 
 
 def _warnings(rows: Sequence[PageTrial]) -> list[Warned]:

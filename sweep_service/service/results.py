@@ -24,7 +24,7 @@ from sweep_service.schemas import (
 from sweep_service.service.base import ServicePart
 from sweep_service.store import KeptReport
 from sweep_service.sweep.benchmark_scores import BenchmarkScore, ProblemScore, problem_scores
-from sweep_service.sweep.labels import behind_text, equals_text, params_texts
+from sweep_service.sweep.labels import params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
 from sweep_service.sweep.own_trainer import own_file
@@ -200,22 +200,7 @@ class Results(ServicePart):
             if self.store.deletions([sweep_id]):
                 raise NotReady(f"sweep {sweep_id} has no curves any more; its report names the best config")
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")
-        seeds = sweep.spec.seeds
-        first = seeds.confirm.seeds[0] if best.stage is Stage.CONFIRM and seeds.confirm else seeds.tune[0]
-        return Best(
-            config_id=best.config.id,
-            params=best.config.params,
-            label=params_texts(configs)[best.config.id],
-            stage=best.stage,
-            metric=sweep.spec.objective.metric,
-            objective=best.objective,
-            equal=best.equal,
-            configs=best.configs,
-            baseline_objective=best.baseline,
-            **dict(self.judged(sweep_id)),
-            training=best.config.settings | ({"seed": first} if best.config.is_own else {}),
-            of_program=best.config.is_own,
-        )
+        return Best.of(best, sweep, params_texts(configs)[best.config.id], self.judged(sweep_id))
 
     def judged(self, sweep_id: str) -> Judged:
         """Return the verdict of a sweep's report, while it runs the newest interim one; without a report, the reason.
@@ -242,8 +227,7 @@ def best_yaml(best: Best) -> str:
     lines = [
         f"{best.config_id}: {best.label}",
         f"{best.metric} {best.objective:.4f}, mean over {best.stage} seeds",
-        equals_text(best.equal, best.configs),
-        behind_text(best.objective, best.baseline_objective),
+        *best.remarks,
         best.verdict_text,
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)

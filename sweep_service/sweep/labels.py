@@ -6,6 +6,7 @@ The report, MLflow and the status page write `β1=0.5`; the command line writes 
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sweep_service.sweep.objective import same_objective
@@ -225,25 +226,30 @@ def behind_text(objective: float, baseline: float | None) -> str:
     return f"but the baseline has {baseline:.4f}, which is more"
 
 
-def probe_phase(event: Event) -> str | None:
-    """Return the phase that a cost probe enters with this event; None once it has ended."""
-    match event.type:
-        case "probe.started":
-            return "starting"
-        case "probe.progress":
-            return str(event.data["phase"])
-        case _:
-            return None
+@dataclass
+class Phases:
+    """What a sweep's trials do before their first update, and what its cost probe does, as its events tell."""
 
+    of_trials: dict[str, str] = field(default_factory=dict)
+    """Newest phase of each trial by its id, such as `warm start 63/2400`."""
+    of_probe: str | None = None
+    """None while no probe runs."""
 
-def trial_phase(progress: Mapping[str, Any]) -> str:
-    """Return the phase that a trial is in before its first update, such as `warm start 63/2400`.
-
-    Args:
-        progress: data of its event `trial.progress`.
-    """
-    counted = f" {progress['done']}/{progress['total']}" if progress["total"] > 1 else ""
-    return f"{progress['phase']}{counted}"
+    def take(self, event: Event) -> None:
+        """Follow the sweep's next event."""
+        data = event.data
+        match event.type:
+            case "trial.progress":
+                counted = f" {data['done']}/{data['total']}" if data["total"] > 1 else ""
+                self.of_trials[data["trial_id"]] = f"{data['phase']}{counted}"
+            case "probe.started":
+                self.of_probe = "starting"
+            case "probe.progress":
+                self.of_probe = str(data["phase"])
+            case "probe.finished" | "probe.reused":
+                self.of_probe = None
+            case _:
+                pass
 
 
 def explained(phase: str) -> str:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from sweep_service.client import Client
-from sweep_service.errors import Conflict, NotFound, SweepDeleted
+from sweep_service.errors import Conflict, NotFound, NotReady, SweepDeleted
 from sweep_service.pages.live_sweeps import LiveSweep
 from sweep_service.processes.disk_use import DiskUse
 from sweep_service.service import verb_rules
@@ -81,6 +81,17 @@ def test_an_archived_sweep_can_still_be_read(served: Served, client: Client, mon
         client.compare([other, sweep_id])
     done = served.http.delete(f"/v1/sweeps/{sweep_id}", params={"keep_report": True})
     assert (done.status_code, done.json()["state"]) == (200, "ARCHIVED")
+
+
+def test_the_page_names_the_best_config_where_the_api_does(served: Served, client: Client) -> None:
+    sweep_id = ended(served)
+    best = LiveSweep(served.service, sweep_id)._read().best
+    assert best is not None
+    assert best.model_dump(exclude={"label"}) == client.best(sweep_id).model_dump(exclude={"label"})
+    client.delete(sweep_id)
+    with pytest.raises(NotReady):
+        client.best(sweep_id)
+    assert LiveSweep(served.service, sweep_id)._read().best is None
 
 
 def test_the_command_says_what_it_frees_and_asks(served: Served, sweeps: Sweeps) -> None:

@@ -1,9 +1,10 @@
 """Numbers, times and parameters as people read them; specs as people write them."""
 
+import io
 import json
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from rich.text import Text
@@ -22,7 +23,7 @@ from sweep_service.cli.output import (
     span,
     write_output,
 )
-from sweep_service.cli.spec_file import SpecFileError, parse_yaml, read_spec
+from sweep_service.cli.spec_file import SpecFileError, read_spec
 from sweep_service.cli.sweep_print import print_plan
 from sweep_service.client.connection import Message, read_messages
 from sweep_service.errors import Conflict, InvalidSpec, NotFound, NotReady, ServiceError, SpecError
@@ -103,20 +104,26 @@ def test_every_error_has_its_exit_code() -> None:
     ]
 
 
-def test_a_spec_is_yaml_or_json() -> None:
-    assert parse_yaml("name: a\nspace: {loss.beta1: [0, 1e-3]}") == {"name": "a", "space": {"loss.beta1": [0, 1e-3]}}
-    assert parse_yaml('{"name": "json", "space": {"loss.beta1": [0, 1e-3]}}')["space"] == {"loss.beta1": [0, 1e-3]}
+def read_text(text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    return read_spec("-")
+
+
+def test_a_spec_is_yaml_or_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"name": "a", "space": {"loss.beta1": [0, 1e-3]}}
+    assert read_text("name: a\nspace: {loss.beta1: [0, 1e-3]}", monkeypatch) == spec
+    assert read_text('{"name": "a", "space": {"loss.beta1": [0, 1e-3]}}', monkeypatch) == spec
 
 
 @pytest.mark.parametrize("text", ["a: 1\na: 2", "a: [1", "a: .nan", "{1: 2}", "\x00"])
-def test_what_is_not_plain_yaml_is_refused(text: str) -> None:
-    with pytest.raises(SpecFileError, match=r"the text"):
-        parse_yaml(text)
+def test_what_is_not_plain_yaml_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SpecFileError, match="standard input"):
+        read_text(text, monkeypatch)
 
 
-def test_an_empty_file_is_no_spec() -> None:
-    with pytest.raises(InvalidSpec, match="the text is empty; a sweep is a mapping"):
-        parse_yaml("# nothing\n")
+def test_an_empty_file_is_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidSpec, match="standard input is empty; a sweep is a mapping"):
+        read_text("# nothing\n", monkeypatch)
 
 
 def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweep_service.cli.app import app
-from sweep_service.cli.spec_file import parse_yaml, read_spec
+from sweep_service.cli.spec_file import read_spec
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.recipes import (
     CARDS,
@@ -43,6 +43,7 @@ from sweep_service.sweep.plan import make_plan, stage_counts
 from sweep_service.sweep.spec import SweepSpec
 from trainers.catalog.entries import DatasetEntry, ModelEntry
 from trainers.config import TrainingConfig
+from trainers.yaml_text import read_yaml
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 MACHINES = ("1xRTX4090", "1xA100-40GB", "1xH100", "4xL40S", "2xA100-80GB", "3xH100", "8xA100-80GB", "8xH100", "8xH200")
@@ -75,7 +76,7 @@ def example_of(name: str) -> SweepSpec:
 @cache
 def written(name: str, machine: str, hours: float) -> tuple[str, SweepSpec]:
     text = write_recipe(Request(name, parse_machine(machine), hours))
-    return text, parse_spec(parse_yaml(text))
+    return text, parse_spec(read_yaml(text, "the recipe"))
 
 
 def of(name: str, machine: str) -> list[tuple[float, FittedSweep]]:
@@ -333,7 +334,7 @@ def test_a_catalog_s_model_and_data_are_taken(tmp_path: Path) -> None:
     assert problems == Problems("sums", 7_000, "main", "question", "answer")
     text = write_recipe(Request("small_lora", parse_machine("1xRTX4090"), 100.0, shape, problems))
     assert "--model mine --data sums\n" in text
-    task = parse_spec(parse_yaml(text)).base.task
+    task = parse_spec(read_yaml(text, "the recipe")).base.task
     assert task.name == "word_problems"
     assert (task.data.ref, task.data.split, task.data.prompt, task.validation_every) == ("sums", "main", "question", 58)
     with pytest.raises(RecipeError, match="columns text, label"):
@@ -361,7 +362,7 @@ def test_the_command_takes_a_model_of_the_catalog(tmp_path: Path, monkeypatch: p
     add(tmp_path / "cache", MINE)
     code, text, _ = run("paper_1_5b", "--gpus", "8xH100", "--hours", "40", "--model", "mine")
     assert code == 0
-    assert parse_spec(parse_yaml(text)).base.model.model_dump()["model"] == "mine"
+    assert parse_spec(read_yaml(text, "the recipe")).base.model.model_dump()["model"] == "mine"
 
 
 @pytest.mark.parametrize(

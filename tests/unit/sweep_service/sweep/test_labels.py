@@ -4,6 +4,7 @@ import pytest
 
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.labels import (
+    Phases,
     behind_text,
     config_label,
     config_labels,
@@ -18,7 +19,7 @@ from sweep_service.sweep.labels import (
     value_text,
 )
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Role
+from sweep_service.sweep.records import Event, Role
 
 
 @pytest.mark.parametrize(
@@ -197,3 +198,19 @@ def test_what_a_whole_value_holds_is_not_told_again() -> None:
     assert list(params_texts(configs).values()) == ["beta1=0 beta2=0", "loss=gspo", "loss=ce_gppo beta1=0.75"]
     labels = config_labels(configs, ["loss.beta1", "loss.beta2", "loss"])
     assert list(labels.values()) == ["baseline β1=0 β2=0", "loss=gspo", "loss=ce_gppo beta1=0.75"]
+
+
+def test_phases_follow_the_events_of_trials_and_probe() -> None:
+    phases = Phases()
+    told = [
+        ("probe.started", {}),
+        ("trial.progress", {"trial_id": "one", "phase": "loading", "done": 0, "total": 1}),
+        ("trial.progress", {"trial_id": "one", "phase": "warm start", "done": 63, "total": 2400}),
+        ("trial.evaluated", {"trial_id": "one", "step": 0}),
+        ("probe.progress", {"phase": "sampling"}),
+    ]
+    for seq, (type_, data) in enumerate(told, 1):
+        phases.take(Event(sweep_id="swp_a", seq=seq, time=0.0, type=type_, data=data))
+    assert phases == Phases({"one": "warm start 63/2400"}, "sampling")
+    phases.take(Event(sweep_id="swp_a", seq=6, time=0.0, type="probe.finished", data={"state": "SUCCEEDED"}))
+    assert phases.of_probe is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sweep_service.cli.export_best import choose_trial
+from sweep_service.cli.best_command import choose_trial
 from sweep_service.errors import ServiceError
 from sweep_service.report import Report
 from sweep_service.report.build import build

@@ -1,4 +1,4 @@
-"""Exports the best config's policy as a model folder, with the evidence beside it (`best --export`)."""
+"""The command `best`: prints the best config, or exports its policy as a model folder with the evidence beside it."""
 
 import json
 import os
@@ -7,10 +7,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import typer
 
 import trainers
-from sweep_service.cli.output import plural, say
+from sweep_service.cli.arguments import Json, Which, connect, find_sweep
+from sweep_service.cli.output import plural, print_data, print_json, say, stderr
+from sweep_service.cli.winner import verdict_line
 from sweep_service.client import Client
 from sweep_service.errors import NotReady, ServiceError
 from sweep_service.processes.child_processes import LIFELINE, run_to_end
@@ -26,7 +30,45 @@ Weights = Literal["float32", "bfloat16"]
 _EVALUATION = "eval/avg_at_k"
 
 
-def export_best(
+def best(
+    sweep: Which = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="DIR", help="Write the policy as a Hugging Face model folder.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", help="With --export: take the trial of this seed. Default: the one with the median objective."
+        ),
+    ] = None,
+    dtype: Annotated[Weights, typer.Option("--dtype", help="With --export: the type of the weights.")] = "float32",
+    adapter: Annotated[
+        bool,
+        typer.Option("--adapter", help="With --export: write the LoRA adapters alone, not merged into their base."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the best config as YAML, ready to run, with its verdict; or export its policy.
+
+    [bold]sweeps best demo > best.yaml && python -m trainers best.yaml --output run[/bold]
+    [bold]sweeps best demo --export model[/bold]
+    """
+    if export is None and (seed is not None or adapter or dtype != "float32"):
+        raise typer.BadParameter("--seed, --dtype and --adapter choose what --export writes; give --export DIR, too")
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        if export is not None:
+            path = _export_best(client, sweep_id, export, seed=seed, weights=dtype, adapter=adapter)
+            print_json({"folder": str(path)}) if json else print_data(str(path))
+        elif json:
+            print_json(client.best(sweep_id))
+        else:
+            print_data(client.best_yaml(sweep_id))
+            if not sys.stdout.isatty():  # whoever looks at a terminal would not see the file's comment
+                stderr().print(verdict_line(client.best(sweep_id)))
+
+
+def _export_best(
     client: Client, sweep_id: str, target: Path, *, seed: int | None, weights: Weights, adapter: bool
 ) -> Path:
     """Write the policy of one trial of the report's best config; return its folder, which is complete or absent.

@@ -1,0 +1,125 @@
+"""The command `report`: writes a sweep's report, lists those that are kept, and has a new one built."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from sweep_service.cli.arguments import Which, connect, find_sweep
+from sweep_service.cli.output import print_json, print_table, say, span, write_output
+from sweep_service.client import Client
+from sweep_service.errors import NotFound
+from sweep_service.schemas import MEDIA_TYPES, ReportFormat, ReportsView
+
+_FRESH_S = 60.0
+"""Age of an interim report, in seconds, from which the command waits for a newer one."""
+_SHOWN_DIGITS = 12
+"""Letters of a digest that are shown; they tell a sweep's reports apart."""
+
+
+def report(
+    sweep: Which = None,
+    format: Annotated[
+        ReportFormat, typer.Option("--format", help="png and svg: a picture of the main findings.")
+    ] = "html",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file to write; - is standard output. Default: a file for html, png, svg, else -.",
+        ),
+    ] = None,
+    final: Annotated[
+        bool, typer.Option("--final", help="Wait for the final report instead of taking an interim one.")
+    ] = False,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Of a sweep that has ended: have it built by the present version first.")
+    ] = False,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="The one that --list shows with this digest, or its beginning.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the sweep's final reports instead.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, help="Wait for at most this many seconds for the report.")
+    ] = 30,
+    json: Annotated[bool, typer.Option("--json", help="With --list: print JSON, in the API's shape.")] = False,
+) -> None:
+    """Write a sweep's report, and print the file's path.
+
+    The HTML is one file that opens offline. While the sweep runs, the report is an interim one. A final report stays as
+    it was built; --anew has it built again, as a newer version of the service builds it, and the earlier one is kept.
+
+    [bold]sweeps report demo[/bold]
+    [bold]sweeps report demo --format md | less[/bold]
+    [bold]sweeps report demo --anew && sweeps report demo --list[/bold]
+    """
+    if sum((final, anew, listed, digest is not None)) > 1 or (json and not listed):
+        raise typer.BadParameter("give one of --final, --anew, --digest and --list; --json goes with --list")
+    with connect() as client:
+        sweep_id = find_sweep(client, sweep)
+        if listed:
+            print_json(client.reports(sweep_id)) if json else _print_reports(client.reports(sweep_id))
+            return
+        if anew:
+            _build_anew(client, sweep_id, timeout)
+        if digest is not None:
+            content = client.report(sweep_id, format, digest=_whole_digest(client, sweep_id, digest))
+        elif final or anew:
+            content = client.report(sweep_id, format, timeout_s=timeout)
+        else:
+            content, interim, age_s = client.report_so_far(sweep_id, format, timeout, fresh_s=_FRESH_S)
+            if interim:
+                say(f"interim report, {span(age_s)} old: the sweep goes on, and every number may still change")
+        name = client.get(sweep_id).name
+    if output is None:
+        is_text = not MEDIA_TYPES[format].startswith(("text/html", "image/"))  # readable on a terminal
+        output = "-" if is_text else f"{name}-{sweep_id[-6:]}.{format}"
+    write_output(content, output)
+
+
+def _build_anew(client: Client, sweep_id: str, timeout_s: float) -> None:
+    """Have a sweep's report built anew, wait for it, and say what has become of the one before."""
+    before = client.reports(sweep_id).reports[:1]
+    say("asking for a new report, which a worker builds")
+    after = client.report_anew(sweep_id, timeout_s).reports[:1]
+    if not before:
+        return
+    earlier = before[0].digest[:_SHOWN_DIGITS]
+    if [stored.digest for stored in before] == [stored.digest for stored in after]:
+        say("it is the same as before, so that one stands")
+    else:
+        say(f"the one before is kept: sweeps report {sweep_id} --digest {earlier}")
+
+
+def _whole_digest(client: Client, sweep_id: str, beginning: str) -> str:
+    """Return the digest of the report that begins like this; the newest one, if several do.
+
+    Raises: NotFound.
+    """
+    for stored in client.reports(sweep_id).reports:
+        if stored.digest.startswith(beginning):
+            return stored.digest
+    raise NotFound("report", beginning, f" of sweep {sweep_id}; sweeps report {sweep_id} --list shows what is kept")
+
+
+def _print_reports(view: ReportsView) -> None:
+    """Print which final reports a sweep has."""
+    rows = [
+        (
+            stored.digest[:_SHOWN_DIGITS],
+            _local(stored.created_at),
+            str(stored.report_version or "unknown"),
+            "stands" if stored.superseded_at is None else f"until {_local(stored.superseded_at)}",
+        )
+        for stored in view.reports
+    ]
+    print_table(("DIGEST", "BUILT", "VERSION", "STOOD"), rows) if rows else say("there is no final report yet")
+    if view.building:
+        say("a new one is being built")
+    if view.failure is not None:
+        say(f"the last try to build one failed: {view.failure}")
+
+
+def _local(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
