@@ -12,7 +12,7 @@ from sweep_service.report.formatting import NOTHING, count, estimate, number, pl
 from sweep_service.report.model import BenchmarkTable, BestConfig, ConfigRow, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
-from sweep_service.report.render.markdown import bullets, fenced, table
+from sweep_service.report.render.markdown_text import bullets, fenced, table
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Role, Stage
 from trainers.catalog.entries import ModelEntry

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import (
@@ -22,9 +21,6 @@ from sweep_service.report.model import (
 from sweep_service.report.parts.comparators import COMMON, KINDS
 from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
-
-_REACH: Final = 3.0
-"""The axis extends to this multiple of the verdict interval's largest bound."""
 
 
 def confidence(report: Report) -> str:
@@ -166,6 +162,11 @@ def passes(table: BenchmarkTable) -> list[tuple[str, list[int], list[tuple[str, 
     return found
 
 
+def trial_numbers(report: Report) -> dict[str, int]:
+    """Return each trial's number by its id."""
+    return {trial.id: trial.number for trial in report.trials}
+
+
 def failures(report: Report) -> list[TrialRow]:
     """Return the trials without a result of their own."""
     return [trial for trial in report.trials if trial.state.went_wrong]
@@ -187,25 +188,3 @@ def prompts(groups: Sequence[SampleGroup]) -> list[Prompt]:
             by_prompt.setdefault(item.prompt, [[] for _ in groups])[place].append(item)
     shared = sorted(by_prompt.items(), key=lambda entry: -sum(bool(items) for items in entry[1]))
     return [Prompt(text, completions) for text, completions in shared]
-
-
-def place(value: float, low: float, high: float, margin: float = 4.0) -> float:
-    """Return where a value lies between two others, in percent of the width, with a margin on both sides."""
-    span = (high - low) or 1.0
-    return round(margin + (100 - 2 * margin) * (value - low) / span, 2)
-
-
-def axis(comparisons: Mapping[str, Comparison], verdict: Comparison | None) -> tuple[float, float]:
-    """Return the ends of an axis for intervals and zero; a config that lost far does not stretch it.
-
-    It reaches at most `_REACH` times as far from zero as the verdict's interval; without one it has room for all.
-    """
-    shown = [value for c in comparisons.values() for value in _ends(c)]
-    reach = _REACH * max(map(abs, _ends(verdict))) if verdict and verdict.low is not None else 0.0
-    low, high = min([0.0, *shown]), max([0.0, *shown])
-    return (max(low, -reach), min(high, reach)) if reach else (low, high)
-
-
-def _ends(comparison: Comparison) -> list[float]:
-    values = (comparison.low, comparison.difference, comparison.high)
-    return [value for value in values if value is not None]
