@@ -9,7 +9,7 @@ says which config it shows and whether it is a single seed.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ def config_styles(report: Report) -> dict[str, ConfigStyle]:
     """
     space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
     names = ("loss.name", "loss.beta1", *(space[0].params if space else ()))
-    first = next((name for name in names if _varies(space, name)), None)
+    first = next((name for name in names if len({repr(row.params.get(name)) for row in space}) > 1), None)
     values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
     many = len(report.configs) > MOST_SHOWN
     shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
@@ -127,10 +127,6 @@ def ordered_colour(place: int, of: int) -> str:
     return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
 
 
-def _varies(rows: Sequence[ConfigRow], name: str) -> bool:
-    return len({repr(row.params.get(name)) for row in rows}) > 1
-
-
 def _key(row: ConfigRow, name: str | None) -> tuple[float, str]:
     value = row.params.get(name) if name else None
     return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
@@ -150,6 +146,12 @@ def lower_fence(values: Sequence[float]) -> float:
     lower, upper = np.quantile(values, [0.25, 0.75])
     fence = lower - _FENCE * (upper - lower) if upper > lower else min(values)
     return min(value for value in values if value >= fence)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that there are, with four digits; None without any."""
+    present = [value for value in values if value is not None]
+    return float(f"{sum(present) / len(present):.4g}") if present else None
 
 
 def scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Figure:

@@ -1,6 +1,7 @@
 """A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from math import inf
 from typing import Final
 
@@ -17,6 +18,15 @@ _FEW: Final = 8
 """Opacity of a band; its opacity if more than `_FEW` configs are shown, so that bands overlap; and that number."""
 _UP_TO_ONE: Final = ("avg@k", "pass@k", "share of tokens")
 """Units of metrics that no number above 1 can be."""
+
+
+def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:
+    """Return a function that draws these metrics, in this order, as far as a report has them."""
+
+    def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+        return [curve_figure(curves, report, styles) for key in keys if (curves := report.curves_of(key))]
+
+    return draw
 
 
 def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
@@ -67,16 +77,15 @@ def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
 
 
 def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: float, opacity: float) -> Figure:
-    """Fill the area between the mean's bounds, a stretch at a time; the metric lies between `floor` and `most`."""
+    """Fill the area between the mean's bounds; a missing bound parts it, and it lies between `floor` and `most`."""
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for stretch in _stretches(curve):
-        xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
-        ys += [
-            *(max(low, floor) for _, low, _ in stretch),
-            *(min(high, most) for _, _, high in reversed(stretch)),
-            None,
-        ]
+    bounds = zip(curve.steps, curve.low, curve.high, strict=True)
+    for whole, group in groupby(bounds, key=lambda bound: bound[1] is not None and bound[2] is not None):
+        if whole:
+            steps, lows, highs = zip(*group, strict=True)
+            xs += [*steps, *reversed(steps), None]
+            ys += [*(max(low, floor) for low in lows), *(min(high, most) for high in reversed(highs)), None]
     return scatter(
         "lines",
         xs[:-1],
@@ -90,17 +99,6 @@ def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: floa
     )
 
 
-def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:
-    """Split the steps with their bounds where bounds are missing."""
-    stretches: list[list[tuple[int, float, float]]] = [[]]
-    for step, low, high in zip(curve.steps, curve.low, curve.high, strict=True):
-        if low is not None and high is not None:
-            stretches[-1].append((step, low, high))
-        elif stretches[-1]:
-            stretches.append([])
-    return [stretch for stretch in stretches if stretch]
-
-
 def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
     """Shade the entropies that mean collapse or explosion for a trial that started at the configs' average.
 
@@ -111,26 +109,14 @@ def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
         return []
     start = sum(starts) / len(starts)
     zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
-    highest, limit = max(_highest(curve) for curve in metric.configs), EXPLOSION * start
+    drawn = [[curve.mean, curve.high, *(seed.values for seed in curve.seeds)] for curve in metric.configs]
+    heights = [value for curves in drawn for values in curves for value in values if value is not None]
+    highest, limit = max(heights, default=0.0), EXPLOSION * start
     if highest > _NEAR * limit:
         zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
     return zones
 
 
-def _highest(curve: ReportCurve) -> float:
-    drawn = [curve.mean, curve.high, *(seed.values for seed in curve.seeds)]
-    return max((value for values in drawn for value in values if value is not None), default=0.0)
-
-
 def _zone(low: float, high: float, words: str, corner: str) -> Figure:
     place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "line": {"width": 0}}
     return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
-
-
-def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:
-    """Return a function that draws these metrics, in this order, as far as a report has them."""
-
-    def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-        return [curve_figure(curves, report, styles) for key in keys if (curves := report.curves_of(key))]
-
-    return draw

@@ -19,17 +19,16 @@ class Section:
     """One question that the report answers."""
 
     id: str
-    """Its anchor; the page's template of this name has its contents. Of two rows with one id the first present one
-    counts."""
+    """Its anchor, and the name of its template on the page. Of two rows with one id the first present one counts."""
     title: str
     present: Callable[[Report], object] = lambda _: True
     """Returns something true if the report has this section."""
+    markdown: Callable[[Report], list[str]] | None = None
+    """Returns its blocks, none if nothing is to be said; None for a section of the page alone."""
     contents: Words = ""
     """Name in the page's table of contents; a section without one lies folded under Details."""
     page_title: Words = ""
     """Title on the page, where it says more than in the Markdown."""
-    markdown: Callable[[Report], list[str]] | None = None
-    """Returns its blocks, none if nothing is to be said; None for a section of the page alone."""
     figures: str = ""
     """Id of the group of figures that suffices for the section to be on the page."""
     css: str = ""
@@ -47,18 +46,18 @@ def _written(words: Words, report: Report) -> str:
     return words if isinstance(words, str) else words(report)
 
 
-def _costs(report: Report) -> str:
+def _at_cost(report: Report) -> str:
     units = views.units(report)
     return f"Every comparison{', also at equal ' if units else ''}{' and '.join(units)}"
+
+
+def _explored(report: Report) -> bool:
+    return report.exploration is not None or report.importance is not None
 
 
 def _explores(report: Report) -> bool:
     """Say whether what parameters do is the report's main part, because nothing was confirmed."""
     return _explored(report) and report.verdict.outcome is Outcome.EXPLORATORY
-
-
-def _explored(report: Report) -> bool:
-    return report.exploration is not None or report.importance is not None
 
 
 _PARAMETERS: Final = "What the parameters do"
@@ -67,57 +66,35 @@ SECTIONS: Final = (
     Section(
         "configs",
         "Every config",
+        markdown=markdown.configs,
         contents="Seeds and configs",
         page_title=lambda report: "Every seed" if seed_rows(report) else "",
-        markdown=markdown.configs,
     ),
     Section(
         "warnings",
         "Warnings",
-        present=attrgetter("cautions"),
+        attrgetter("cautions"),
+        markdown.warnings,
         contents=lambda report: f"Warnings {len(report.cautions)}",
-        markdown=markdown.warnings,
         css="cautions",
     ),
-    Section("exploration", _PARAMETERS, _explores, contents="Parameters", markdown=markdown.exploration),
+    Section("exploration", _PARAMETERS, _explores, markdown.exploration, contents="Parameters"),
     Section("curves", "Entropy and reward", attrgetter("curves"), contents="Curves"),
-    Section("benchmarks", "Benchmarks", attrgetter("benchmarks"), contents="Benchmarks", markdown=markdown.benchmarks),
-    Section(
-        "best",
-        "What to do next",
-        present=attrgetter("best"),
-        contents="What to do next",
-        markdown=markdown.best,
-        css="best",
-    ),
-    Section(
-        "comparisons",
-        "Every comparison",
-        present=attrgetter("comparisons"),
-        page_title=_costs,
-        markdown=markdown.comparisons,
-    ),
+    Section("benchmarks", "Benchmarks", attrgetter("benchmarks"), markdown.benchmarks, contents="Benchmarks"),
+    Section("best", "What to do next", attrgetter("best"), markdown.best, contents="What to do next", css="best"),
+    Section("comparisons", "Every comparison", attrgetter("comparisons"), markdown.comparisons, page_title=_at_cost),
     Section("health", "Spread, entropy, reward, length and cost of every config", attrgetter("configs")),
-    Section("exploration", _PARAMETERS, _explored, markdown=markdown.exploration, figures="values"),
-    Section(
-        "claims",
-        "What the CE-GPPO paper says, in this sweep",
-        present=attrgetter("claims"),
-        markdown=markdown.claims,
-    ),
-    Section("samples", "What the policies write", attrgetter("samples"), markdown=markdown.samples),
+    Section("exploration", _PARAMETERS, _explored, markdown.exploration, figures="values"),
+    Section("claims", "What the CE-GPPO paper says, in this sweep", attrgetter("claims"), markdown.claims),
+    Section("samples", "What the policies write", attrgetter("samples"), markdown.samples),
     Section(
         "failures",
         "Trials that went wrong",
-        present=views.failures,
+        views.failures,
+        markdown.failures,
         page_title=lambda report: f"{count(len(views.failures(report)), 'trial')} that went wrong",
-        markdown=markdown.failures,
     ),
-    Section(
-        "trials",
-        "All trials",
-        page_title=lambda report: f"All {count(len(report.trials), 'trial')}",
-    ),
+    Section("trials", "All trials", page_title=lambda report: f"All {count(len(report.trials), 'trial')}"),
     Section("method", "How this was computed", markdown=markdown.method),
 )
 
