@@ -91,17 +91,16 @@ def _edge(report: Report, rows: Sequence[ConfigRow]) -> float:
     together; minus infinity if all have room.
     """
     best = report.best.config_id if report.best else None
-    central = [value for row in rows if row.id == best or Role.SPACE not in row.roles for value in _values(row)]
+    values_of = {
+        row.id: [seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds] for row in rows
+    }
+    central = [value for row in rows if row.id == best or Role.SPACE not in row.roles for value in values_of[row.id]]
     if not central:
         return -inf
     low, high = lower_fence(central), max(central)
-    values = [value for row in rows for value in _values(row)]
+    values = [value for own in values_of.values() for value in own]
     near = [value for value in values if value >= low - _FAR * (high - low)]
     return min(near) - 0.08 * (max(near) - min(near)) if high > low and len(near) < len(values) else -inf
-
-
-def _values(row: ConfigRow) -> list[float]:
-    return [seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds]
 
 
 def _note(report: Report, rows: Sequence[ConfigRow], edge: float) -> str:
