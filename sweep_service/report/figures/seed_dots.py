@@ -123,13 +123,15 @@ def _pair_lines(rows: Sequence[ConfigRow], edge: float) -> list[Figure]:
     for position, row in enumerate(rows):
         for seed in row.confirm.seeds if row.confirm else []:
             paths.setdefault(seed.seed, []).append((max(seed.value, edge), position + _APART))
+    if not paths:
+        return []
     xs: list[float | None] = []
     ys: list[float | None] = []
     for _, path in sorted(paths.items()):
         xs += [*(x for x, _ in path), None]
         ys += [*(y for _, y in path), None]
     line = {"color": "@muted", "width": 1}
-    return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)] if xs else []
+    return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)]
 
 
 def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle, edge: float) -> list[Figure]:

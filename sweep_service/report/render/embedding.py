@@ -60,14 +60,14 @@ class _Packer:
     def pack(self, value: Any) -> str:
         text = _json(value)
         if text not in self._places:
-            packed = self._packed_inside(value, text)
+            packed = self._packed(value, text)
             if self._seen[text] < 2:
                 return packed
             self._places[text] = len(self.shared)
             self.shared.append(packed)
         return f'{{"$":{self._places[text]}}}'
 
-    def _packed_inside(self, value: Any, text: str) -> str:
+    def _packed(self, value: Any, text: str) -> str:
         if len(text) < _WORTH or not _parts(value):
             return text
         if isinstance(value, dict):
