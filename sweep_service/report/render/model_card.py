@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from sweep_service.report.formatting import NOTHING, count, estimate, number, plain
-from sweep_service.report.model import BenchmarkTable, BestConfig, ConfigRow, Report
+from sweep_service.report.model import BenchmarkTable, BestConfig, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown_text import bullets, fenced, table
@@ -54,7 +54,8 @@ def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
         "## What was trained",
         table(("setting", "value"), [(plain(name), plain(value)) for name, value in _settings(exported)]),
         "## Train it again",
-        _again(exported),
+        f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries.",
+        fenced(_command(exported), "sh"),
         table(("what", "which"), [(plain(name), plain(text)) for name, text in _origin(report, best, exported)]),
         "## Limits",
         bullets(_limits(report, exported)),
@@ -129,7 +130,10 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
     """Return head and rows of a table: the objective of the config and of its comparator, by seed."""
     stage = exported.trial.stage
     rows = {row.id: row for row in report.configs}
-    against = _comparator(report, best, rows)
+    if report.verdict.comparison is not None:
+        against = rows[report.verdict.comparison.comparator_id]
+    elif (against := views.reference(report)) is not None and against.id == best.config_id:
+        against = None
     results = [row.stage(stage) if row else None for row in (rows[best.config_id], against)]
     own, others = (result.by_seed if result else {} for result in results)
     means = [estimate(result.mean, result.low, result.high) if result else NOTHING for result in results]
@@ -144,13 +148,6 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
     lines.append(("mean, 95 % interval", *means))
     header = (f"{stage} seed", plain(best.label), plain(against.label if against else ""))
     return (header, lines) if against else (header[:2], [line[:2] for line in lines])
-
-
-def _comparator(report: Report, best: BestConfig, rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
-    if report.verdict.comparison is not None:
-        return rows[report.verdict.comparison.comparator_id]
-    reference = views.reference(report)
-    return None if reference is None or reference.id == best.config_id else reference
 
 
 def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, exported: Exported) -> list[str]:
@@ -238,11 +235,6 @@ def _named(settings: Mapping[str, Any] | None) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)
-
-
-def _again(exported: Exported) -> str:
-    text = f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
-    return f"{text}\n\n{fenced(_command(exported), 'sh')}"
 
 
 def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[str, str]]:

@@ -16,8 +16,13 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, detectable_effect, student_critical
-from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance, problem_error
+from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, student_critical
+from sweep_service.report.statistics.seeds_and_problems import (
+    ErrorParts,
+    ProblemVariance,
+    problem_error,
+    whole_problems,
+)
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
@@ -128,17 +133,24 @@ def differences(
     pairs = Pairs(arms)
     compared = [_Pair(*ids, pairs.seeds(*ids)) for ids in comparators.items() if ids[0] != ids[1]]
     compared = [pair for pair in compared if pair.seeds_S.any()]
-    links = [(_link(a, b), _overlap(a, b)) for index, a in enumerate(compared) for b in compared[:index]]
+    couples = [(one, other) for index, one in enumerate(compared) for other in compared[:index]]
     most = 0.5 if shared else 0.0
-    correlation = min((link * overlap for link, overlap in links), default=most)
-    of_problems = min((link for link, _ in links), default=most)
+    correlation = min((_link(*couple) * _overlap(*couple) for couple in couples), default=most)
+    of_problems = min((_link(*couple) for couple in couples), default=most)
     bounded: dict[str, Difference] = {}
     for pair in compared:
         plain = pairs.difference(pair.config_id, pair.comparator_id)
         family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
-        bounded[pair.config_id] = _with_bounds(
-            replace(plain, family=family, confidence=confidence), correlation, of_problems
-        )
+        plain = replace(plain, family=family, confidence=confidence)
+        if (parts := plain.parts) is not None:
+            below = parts.lower_width(family, correlation, of_problems, confidence)
+            plain = replace(
+                plain,
+                low=plain.difference - below,
+                high=plain.difference + parts.upper_width(confidence),
+                detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
+            )
+        bounded[pair.config_id] = plain
     return bounded
 
 
@@ -148,19 +160,6 @@ class _Pair(NamedTuple):
     config_id: str
     comparator_id: str
     seeds_S: Flags
-
-
-def _with_bounds(plain: Difference, correlation: float, of_problems: float) -> Difference:
-    parts = plain.parts
-    if parts is None:
-        return plain
-    below = parts.lower_width(plain.family, correlation, of_problems, plain.confidence)
-    return replace(
-        plain,
-        low=plain.difference - below,
-        high=plain.difference + parts.upper_width(plain.confidence),
-        detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
-    )
 
 
 def _link(one: _Pair, other: _Pair) -> float:
@@ -187,7 +186,9 @@ class Pairs:
         self._steady_A = np.array([arm.steady for arm in arms], dtype=bool)
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
-        self._rates_ASP = _rates(arms, seeds)
+        problems = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
+        rates = [[[arm.rates.get(seed, {}).get(name, math.nan) for name in problems] for seed in seeds] for arm in arms]
+        self._rates_ASP = np.array(rates, dtype=float).reshape(len(arms), len(seeds), len(problems))
         deltas_AAS = self._values_AS[:, None] - self._values_AS
         self._num_AA = np.logical_not(np.isnan(deltas_AAS)).sum(axis=2)
         self._means_AA = np.nansum(deltas_AAS, axis=2) / np.maximum(self._num_AA, 1)
@@ -250,7 +251,7 @@ class Pairs:
         deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[shared_S]
         if np.isnan(deltas_SP).all(axis=1).any():
             return None
-        return problem_error([deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]])
+        return problem_error([whole_problems(deltas_SP)])
 
     def spread(self) -> tuple[float, int] | None:
         """Return the variance of all steady configs' error and its degrees of freedom, from any number of seeds.
@@ -262,15 +263,3 @@ class Pairs:
         df = int(weights_AA.sum() / max(1, self._steady_A.sum()))
         variance = float((weights_AA * self._variances_AA).sum() / max(1, weights_AA.sum()))
         return (variance, df) if df and variance > _NO_VARIANCE else None
-
-
-def _rates(arms: Sequence[Arm], seeds: Sequence[int]) -> Floats:
-    """Return the share of right samples by arm, seed and problem; NaN for a missing one."""
-    names = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
-    column = {name: place for place, name in enumerate(names)}
-    rates_ASP = np.full((len(arms), len(seeds), len(names)), math.nan)
-    for row, arm in enumerate(arms):
-        for place, seed in enumerate(seeds):
-            for name, rate in arm.rates.get(seed, {}).items():
-                rates_ASP[row, place, column[name]] = rate
-    return rates_ASP
