@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
@@ -18,8 +19,6 @@ _MOST_BESIDE: Final = 6
 _MANY_ROWS: Final = 8
 _AROUND: Final = 64
 """Height in pixels above and below the cells."""
-
-_KEPT: Final = "Entropy at the end divided by entropy at the start, mean over trials. Hatched: no result."
 
 Words = Callable[[Cell], list[str]]
 
@@ -53,8 +52,20 @@ def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
         return []
     best = report.best.config_id if report.best else None
     quantities = [
-        _Quantity("objective", "Objective", _objective_note(report, grid), _mean, lambda cell: _words(cell, best)),
-        _Quantity("kept", "Entropy kept", _KEPT, _kept, lambda cell: [f"<b>{number(cell.entropy_kept, 2)}</b>"]),
+        _Quantity(
+            "objective",
+            "Objective",
+            note=_objective_note(report, grid),
+            value=attrgetter("mean"),
+            words=lambda cell: _words(cell, best),
+        ),
+        _Quantity(
+            "kept",
+            "Entropy kept",
+            note="Entropy at the end divided by entropy at the start, mean over trials. Hatched: no result.",
+            value=attrgetter("entropy_kept"),
+            words=lambda cell: [f"<b>{number(cell.entropy_kept, 2)}</b>"],
+        ),
     ]
     drawn = [quantity for quantity in quantities if quantity.values(grid)]
     beside = len(grid.xs) <= _MOST_BESIDE
@@ -63,14 +74,6 @@ def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
         for place in range(max(1, len(grid.facets)))
         for quantity in drawn
     ]
-
-
-def _mean(cell: Cell) -> float | None:
-    return cell.mean
-
-
-def _kept(cell: Cell) -> float | None:
-    return cell.entropy_kept
 
 
 def _objective_note(report: Report, grid: Grid) -> str:

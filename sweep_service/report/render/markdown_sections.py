@@ -9,7 +9,6 @@ from sweep_service.report.model import (
     BenchmarkDifference,
     BudgetComparison,
     Comparison,
-    ConfigRow,
     Report,
     StageResult,
 )
@@ -43,10 +42,12 @@ def configs(report: Report) -> list[str]:
     rows: list[list[str]] = []
     for row in report.configs[:_MOST_CONFIGS]:
         values = [row.params.get(name) for name in names]
+        roles = [ROLE_NAMES[role] for role in row.roles if role is not Role.SPACE]
+        best = ["**best**"] if report.best is not None and report.best.config_id == row.id else []
         comparison = compared.get(row.id)
         rows.append(
             [
-                _name(row, best=report.best is not None and report.best.config_id == row.id),
+                " ".join([str(row.number), *best, *roles]),
                 *(NOTHING if value is None else plain(value_text(value)) for value in values),
                 " ".join(_stage(row.confirm)[:2]) if row.confirm else NOTHING,
                 number(row.confirm.sd) if row.confirm else NOTHING,
@@ -67,12 +68,6 @@ def configs(report: Report) -> list[str]:
         *([f"… and {count(more, 'more config')} in the JSON."] if more > 0 else []),
         *([spread] if spread else []),
     ]
-
-
-def _name(row: ConfigRow, *, best: bool) -> str:
-    """Name a config without its parameters, which have columns of their own: `3 **best**`, `0 baseline`."""
-    roles = [ROLE_NAMES[role] for role in row.roles if role is not Role.SPACE]
-    return " ".join([str(row.number), *(["**best**"] if best else []), *roles])
 
 
 def _stage(result: StageResult | None) -> list[str]:

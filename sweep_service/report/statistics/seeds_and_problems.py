@@ -80,37 +80,13 @@ class ProblemVariance:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Mean over seeds and problems of (one config minus another), with the two parts of its error."""
+    """Mean over seeds and problems of (one config minus another)."""
 
     difference: float
     num_seeds: int
     num_problems: int
-    seed_variance: float | None
-    """Variance of the difference over training seeds, the rest of the model included; None for one seed."""
-    seed_df: int
-    problem_variance: float | None
-    """Variance over problems beyond that; None where a benchmark has a single problem, and for one seed."""
-    problem_df: int
-
-    @property
-    def parts(self) -> ErrorParts | None:
-        """The two parts of the error; None where one of them is unknown."""
-        if self.seed_variance is None or self.problem_variance is None:
-            return None
-        seeds, problems = math.sqrt(self.seed_variance), math.sqrt(self.problem_variance)
-        return ErrorParts(seeds, self.seed_df, problems, self.problem_df)
-
-    @property
-    def standard_error(self) -> float | None:
-        """Standard error for other seeds and other problems; None where a part of it is unknown."""
-        return None if self.parts is None else self.parts.total
-
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-        """Return the bounds of the difference; None where a part of the error is unknown, or all values are equal."""
-        if self.parts is None or not self.parts.total:
-            return None
-        half = self.parts.upper_width(confidence)
-        return self.difference - half, self.difference + half
+    parts: ErrorParts | None
+    """The two parts of its error; None for one seed, and where a benchmark has a single problem."""
 
 
 def paired_difference(
@@ -148,17 +124,12 @@ def paired_difference(
     if not paired_S.any() or any(not deltas_SP.size for deltas_SP in whole_BSP):
         return None
     means_S = np.sum([share * deltas.mean(axis=1) for share, deltas in zip(shares_B, whole_BSP, strict=True)], axis=0)
-    seeds = len(means_S)
-    problems = problem_error(whole_BSP, shares_B)
-    return PairedDifference(
-        difference=float(means_S.mean()),
-        num_seeds=seeds,
-        num_problems=sum(deltas.shape[1] for deltas in whole_BSP),
-        seed_variance=float(means_S.var(ddof=1)) / seeds if seeds > 1 else None,
-        seed_df=seeds - 1,
-        problem_variance=None if problems is None else problems.variance,
-        problem_df=0 if problems is None else problems.df,
-    )
+    seeds, problems, parts = len(means_S), problem_error(whole_BSP, shares_B), None
+    if problems is not None:
+        of_seeds = math.sqrt(float(means_S.var(ddof=1)) / seeds)
+        parts = ErrorParts(of_seeds, seeds - 1, math.sqrt(problems.variance), problems.df)
+    num_problems = sum(deltas.shape[1] for deltas in whole_BSP)
+    return PairedDifference(float(means_S.mean()), seeds, num_problems, parts)
 
 
 def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemVariance | None:
