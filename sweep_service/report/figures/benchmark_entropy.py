@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, entropy_plane, lower_fence, scatter, text
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.formatting import count
 from sweep_service.report.model import BenchmarkRow, BenchmarkTable, ConfigRow, Report, TrialRow
@@ -68,13 +68,8 @@ def benchmark_entropy_figures(report: Report, styles: Mapping[str, ConfigStyle])
         note += " Rings: tune seeds, which chose the configs."
     if min(heights) < lowest:
         note += " Triangles at the lower edge: far below."
-    layout: Figure = {
-        "xaxis": {"title": {"text": ENTROPY_KEPT}, "zeroline": False},
-        "yaxis": {"title": {"text": f"avg@k, {text(what)}"}, "zeroline": False},
-        "hovermode": "closest",
-    }
     title = "Benchmarks against the entropy kept"
-    return [{"id": "benchmark-entropy", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+    return [entropy_plane("benchmark-entropy", title, note, traces, f"avg@k, {text(what)}")]
 
 
 def _points(report: Report, table: BenchmarkTable) -> list[_Point]:

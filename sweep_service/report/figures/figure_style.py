@@ -50,8 +50,6 @@ TITLES: Final = {
 }
 """Title and unit of each metric."""
 
-ENTROPY_KEPT: Final = "entropy at the end / at the start"
-"""Title of the axis of retained entropy."""
 REGION_NAMES: Final = {
     "inside": "inside the clip range",
     "na_lp": "NA&LP (β1)",
@@ -157,6 +155,26 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 def scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Figure:
     """Return a trace of points, lines or texts, with these further settings of plotly."""
     return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
+
+
+def with_gaps(lines: Iterable[tuple[Iterable[Any], Iterable[Any]]]) -> tuple[list[Any], list[Any]]:
+    """Return x and y of several lines as one trace, for there may be too many for a trace each; None is a gap."""
+    xs: list[Any] = []
+    ys: list[Any] = []
+    for line_xs, line_ys in lines:
+        xs += [*line_xs, None]
+        ys += [*line_ys, None]
+    return xs[:-1], ys[:-1]
+
+
+def entropy_plane(id_: str, title: str, note: str, traces: list[Figure], y: str) -> Figure:
+    """Return a figure of points by the entropy that their policies have kept; `y` is the title of the y axis."""
+    layout = {
+        "xaxis": {"title": {"text": "entropy at the end / at the start"}, "zeroline": False},
+        "yaxis": {"title": {"text": y}, "zeroline": False},
+        "hovermode": "closest",
+    }
+    return {"id": id_, "title": title, "note": note, "data": traces, "layout": layout, "height": 380}
 
 
 def legend() -> Figure:

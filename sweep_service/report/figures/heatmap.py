@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text, with_gaps
 from sweep_service.report.formatting import number
 from sweep_service.report.model import Cell, Grid, Report
 from sweep_service.sweep.labels import short_name
@@ -206,15 +206,12 @@ def _hover(grid: Grid, cell: Cell) -> str:
 
 def _hatch(places: Sequence[tuple[int, int]]) -> Figure:
     """Draw slanted lines over empty cells: y = x + offset, cut at the cell's edges."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
+    lines: list[tuple[list[float], list[float]]] = []
     for x, y in places:
         for offset in (-0.72, -0.48, -0.24, 0.0, 0.24, 0.48, 0.72):
-            start, end = max(-0.47, -0.47 - offset), min(0.47, 0.47 - offset)
-            xs += [round(x + start, 3), round(x + end, 3), None]
-            ys += [round(y + start + offset, 3), round(y + end + offset, 3), None]
-    line = {"color": "@line", "width": 1.2}
-    return scatter("lines", xs[:-1], ys[:-1], line=line, hoverinfo="skip")
+            ends = max(-0.47, -0.47 - offset), min(0.47, 0.47 - offset)
+            lines.append(([round(x + end, 3) for end in ends], [round(y + end + offset, 3) for end in ends]))
+    return scatter("lines", *with_gaps(lines), line={"color": "@line", "width": 1.2}, hoverinfo="skip")
 
 
 def _on(value: float, low: float, high: float) -> str:

@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
-from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text
+from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text, with_gaps
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.report.parts.symptoms import EXPLOSION
 
@@ -40,7 +40,18 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     bands = [
         _band_trace(curve, styles[curve.config_id], min(lowest, 0), most, opacity) for curve in by_number if curve.low
     ]
-    seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
+    seeds = [
+        scatter(
+            "lines",
+            *with_gaps((seed.steps, seed.values) for seed in curve.seeds),
+            line={"color": styles[curve.config_id].colour, "width": 1},
+            opacity=0.35,
+            hoverinfo="skip",
+            meta={"config": curve.config_id, "seed": True},
+        )
+        for curve in by_number
+        if curve.seeds
+    ]
     means = [_mean_trace(curve, rows[curve.config_id], styles[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
@@ -65,31 +76,18 @@ def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figur
     )
 
 
-def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
-    """Draw all seeds of a config as one trace with gaps: a sweep has thousands, too many for a trace each."""
-    xs: list[int | None] = []
-    ys: list[float | None] = []
-    for seed in curve.seeds:
-        xs += [*seed.steps, None]
-        ys += [*seed.values, None]
-    line, meta = {"color": style.colour, "width": 1}, {"config": curve.config_id, "seed": True}
-    return scatter("lines", xs[:-1], ys[:-1], line=line, opacity=0.35, hoverinfo="skip", meta=meta)
-
-
 def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: float, opacity: float) -> Figure:
     """Fill the area between the mean's bounds; a missing bound parts it, and it lies between `floor` and `most`."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
+    stretches: list[tuple[list[int], list[float]]] = []
     bounds = zip(curve.steps, curve.low, curve.high, strict=True)
     for whole, group in groupby(bounds, key=lambda bound: bound[1] is not None and bound[2] is not None):
         if whole:
             steps, lows, highs = zip(*group, strict=True)
-            xs += [*steps, *reversed(steps), None]
-            ys += [*(max(low, floor) for low in lows), *(min(high, most) for high in reversed(highs)), None]
+            up = [min(high, most) for high in reversed(highs)]
+            stretches.append(([*steps, *reversed(steps)], [*(max(low, floor) for low in lows), *up]))
     return scatter(
         "lines",
-        xs[:-1],
-        ys[:-1],
+        *with_gaps(stretches),
         fill="toself",
         fillcolor=style.colour,
         line={"color": style.colour, "width": 0},

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text, with_gaps
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, Report, StageResult
 from sweep_service.sweep.records import Role, Stage
@@ -125,13 +125,8 @@ def _pair_lines(rows: Sequence[ConfigRow], edge: float) -> list[Figure]:
             paths.setdefault(seed.seed, []).append((max(seed.value, edge), position + _APART))
     if not paths:
         return []
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for _, path in sorted(paths.items()):
-        xs += [*(x for x, _ in path), None]
-        ys += [*(y for _, y in path), None]
-    line = {"color": "@muted", "width": 1}
-    return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)]
+    lines = with_gaps(([x for x, _ in path], [y for _, y in path]) for _, path in sorted(paths.items()))
+    return [scatter("lines", *lines, hoverinfo="skip", line={"color": "@muted", "width": 1}, opacity=0.5)]
 
 
 def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle, edge: float) -> list[Figure]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, entropy_plane, lower_fence, scatter, text
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
 from sweep_service.report.parts.tradeoff import best_of_both
@@ -57,13 +57,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     )
     if min(objectives) < lowest:
         note += " Triangles at the lower edge: far below."
-    layout: Figure = {
-        "xaxis": {"title": {"text": ENTROPY_KEPT}, "zeroline": False},
-        "yaxis": {"title": {"text": "objective"}, "zeroline": False},
-        "hovermode": "closest",
-    }
-    title = "Objective against the entropy kept"
-    return [{"id": "tradeoff", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+    return [entropy_plane("tradeoff", "Objective against the entropy kept", note, traces, "objective")]
 
 
 def _edge(points: Sequence[TradeoffPoint]) -> float:
