@@ -84,6 +84,7 @@ def _environment() -> Environment:
         count=count,
         short_name=short_name,
         value_text=value_text,
+        blank=lambda value: "" if value is None else value,
         utc=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         amount=_amount,
         duration=duration,

@@ -3,6 +3,7 @@
 from sweep_service.report.formatting import plain
 from sweep_service.report.model import Report
 from sweep_service.report.render import views
+from sweep_service.report.render.markdown_text import titled
 from sweep_service.report.render.sections import present
 
 
@@ -26,8 +27,7 @@ def render_markdown(report: Report) -> bytes:
     if verdict.next:
         blocks.append(f"**What to train next.** {plain(verdict.next.text)}")
     for section in present(report):
-        inside = section.markdown(report) if section.markdown else []
-        blocks += [f"## {section.title}", *inside] if inside else []
+        blocks += titled(section.title, section.markdown(report) if section.markdown else [])
     versions = "".join(f", {plain(name)} {plain(version)}" for name, version in report.versions.items())
     blocks.append(
         f"Sweep `{sweep.id}`, spec `{sweep.spec_digest[:12]}`, inputs `{report.inputs_digest[:12]}`{versions}."

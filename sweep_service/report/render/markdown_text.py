@@ -7,6 +7,11 @@ from sweep_service.report.formatting import plain
 from trainers.printable import printable
 
 
+def titled(title: str, blocks: Sequence[str]) -> list[str]:
+    """Return a section's blocks below its title; nothing without any."""
+    return [f"## {title}", *blocks] if blocks else []
+
+
 def bullets(lines: Sequence[str]) -> str:
     """Write lines that are Markdown already as a list."""
     return "\n".join(f"- {line}" for line in lines)
