@@ -117,20 +117,20 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
     return [*bars, line]
 
 
-def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
+def _sized(drawn: Sequence[_Panel], columns: int, pixels: int) -> Figure:
     """Lay out panels of `pixels` height, `columns` in a row, each with a second y axis whose zero is level."""
-    height = pixels * -(-len(made) // columns) + 60
-    reaches = [panel.reach() for panel in made]
+    height = pixels * -(-len(drawn) // columns) + 60
+    reaches = [panel.reach() for panel in drawn]
     bars, line = _aligned(
         [end for reach in reaches for end in reach],
-        [value for panel in made for value in panel.measured if value is not None],
+        [value for panel in drawn for value in panel.measured if value is not None],
     )
     x: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False, "nticks": 6}
     y: Figure = {"title": {"text": ""}, "range": bars, "showgrid": False, "fixedrange": True}
-    layout = panels([panel.title for panel in made], columns, height, x, y)
-    for number in range(len(made)):
+    layout = panels([panel.title for panel in drawn], columns, height, x, y)
+    for number in range(len(drawn)):
         under = layout[layout_axis("y", number)]
-        layout[layout_axis("y", len(made) + number)] = {
+        layout[layout_axis("y", len(drawn) + number)] = {
             **{name: value for name, value in under.items() if name != "matches"},
             "overlaying": axis("y", number),
             "side": "left",

@@ -82,14 +82,14 @@ def _fields(row: TrialRow | ConfigRow, names: Sequence[str]) -> list[Any]:
 
 
 def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
-    names, against = varied(report), reference(report)
+    names, against, scores = varied(report), reference(report), _benchmark_columns(report.benchmarks)
     confirm, tune = deltas(report, Stage.CONFIRM), deltas(report, Stage.TUNE)
     header = [
         "config_id", "config", "label", "roles", "loss", *names,
         "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
         "tune_mean", "tune_sd", "tune_n", "tune_planned",
         "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
-        *_CONFIG_FIELDS, *(scores := _benchmark_columns(report.benchmarks)),
+        *_CONFIG_FIELDS, *scores,
     ]  # fmt: skip
     measured = [row for row in report.benchmarks.rows if not row.initial] if report.benchmarks else []
     benchmarks = {row.config_id: [row.stage, *(one for cell in row.cells for one in _score(cell))] for row in measured}

@@ -209,7 +209,7 @@ class Pairs:
         variance, df = self._variance(one, other)
         if variance <= _NO_VARIANCE:
             return Difference(n, estimate)
-        seeds, problems = math.sqrt(2 * variance / n), self._problems(one, other)
+        seeds, problems = math.sqrt(2 * variance / n), self.problems(config_id, other_id)
         plain = Difference(n, estimate, seeds, seeds, df, variance="pooled" if df > n - 1 else "pair")
         if problems is None:
             return plain
@@ -242,13 +242,9 @@ class Pairs:
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
     def problems(self, config_id: str, other_id: str) -> ProblemVariance | None:
-        """Estimate the problems' part of the error of two configs' difference; None where they were not counted."""
-        return self._problems(self._row[config_id], self._row[other_id])
-
-    def _problems(self, one: int, other: int) -> ProblemVariance | None:
-        """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
-        shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])
-        deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[shared_S]
+        """Estimate the problems' part of two configs' error; None unless every shared seed of both was counted."""
+        one, other = self._row[config_id], self._row[other_id]
+        deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[self.seeds(config_id, other_id)]
         if np.isnan(deltas_SP).all(axis=1).any():
             return None
         return problem_error([whole_problems(deltas_SP)])
