@@ -21,7 +21,7 @@ from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")
-"""Parameters of which the first that varies gets a panel for each value; if none does, the second varied one does."""
+"""The first of these that varies has a panel for each value; if none varies, the second varied parameter has."""
 _MOST_PANELS: Final = 12
 _RANGES: Final = 4
 """Number of panels if there are too many values: each then shows a range of equally many values."""

@@ -32,7 +32,7 @@ DASHES: Final = {
 }
 """Lengths in pixels of dashes and gaps, by plotly's name, for a line 3 pixels wide."""
 MOST_SHOWN: Final = 20
-"""Number of configs above which only confirmed ones and comparators are shown at first."""
+"""With more configs than this, only confirmed ones and comparators are shown at first."""
 
 TITLES: Final = {
     "entropy": ("Policy entropy", "nats per token"),
@@ -60,7 +60,7 @@ REGION_NAMES: Final = {
 """Token regions in the order in which they are stacked; not yet escaped by `text`."""
 REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
 _FENCE: Final = 3.0
-"""Number of interquartile ranges below the lower quartile from which a value is an extreme outlier."""
+"""A value this many interquartile ranges below the lower quartile is an extreme outlier."""
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 from sweep_service.report.parts.symptoms import EXPLOSION
 
 _NEAR: Final = 0.85
-"""Share of the explosion limit from which the zone of explosion is shown."""
+"""The zone of explosion is shown once a curve exceeds this share of its limit."""
 _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
 """Opacity of a band; its opacity if more than `_FEW` configs are shown, so that bands overlap; and that number."""
 _UP_TO_ONE: Final = ("avg@k", "pass@k", "share of tokens")
-"""Units of metrics that no number above 1 can be."""
+"""Units of metrics that cannot exceed 1."""
 
 
 def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:

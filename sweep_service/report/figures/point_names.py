@@ -34,11 +34,11 @@ class _Box:
     middle: float
 
     def meets(self, other: "_Box") -> bool:
-        """Say whether the two names would cover each other."""
+        """True if the two names would cover each other."""
         return self.left < other.right and other.left < self.right and abs(self.middle - other.middle) < _LINE
 
     def covers(self, x: float, y: float) -> bool:
-        """Say whether the name would lie over a point."""
+        """True if the name would lie over a point."""
         return self.left < x < self.right and abs(self.middle - y) < _LINE / 2
 
 

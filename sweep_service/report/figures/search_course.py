@@ -10,7 +10,7 @@ from sweep_service.report.model import Report
 from sweep_service.sweep.records import Role
 
 _FEWEST: Final = 10
-"""Number of configs below which the order of the search says nothing."""
+"""With fewer configs the order of the search says nothing."""
 
 
 def search_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:

@@ -22,7 +22,7 @@ _LINE: Final = 15
 _APART: Final = 0.17
 """Distance of tune and confirm seeds from the middle of their config's row, in rows."""
 _FAR: Final = 4.0
-"""Number of widths of the best config's and the comparators' seeds by which a seed at the left edge lies below them."""
+"""A seed at the left edge lies this many widths below the seeds of the best config and of the comparators."""
 
 
 def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:

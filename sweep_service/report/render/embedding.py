@@ -15,7 +15,7 @@ from sweep_service.report.figures import Figure
 _DIGITS: Final = 5
 """Number of significant digits of a fraction: more than a screen can show, yet halving the file."""
 _WORTH: Final = 24
-"""Length of a value's JSON, in letters, from which it is shared if repeated."""
+"""A repeated value is shared if its JSON has at least this many letters."""
 
 
 def embedded(figures: Sequence[Figure]) -> str:

@@ -48,13 +48,13 @@ _WIDTH: Final = 12.5
 _TITLE_LETTERS: Final = 112
 """Largest number of letters in a line of the verdict above the panels."""
 _FOOT_LETTERS: Final = 165
-"""Largest number of letters in a line of what is said of benchmarks below the panels."""
+"""Largest number of letters in a line of the sentence on benchmarks below the panels."""
 _LEGEND_LETTERS: Final = 150
 """Largest number of letters in a line of the legend, each label's line sample included."""
 _FEW: Final = 6
 """Number of configs of the space drawn where the page shows none at first: the best by their tune mean."""
 _MOST_BANDS: Final = 8
-"""Number of configs up to which bands and single seeds can be told apart."""
+"""With more configs, bands and single seeds could not be told apart, and are left out."""
 
 
 def render_picture(report: Report, kind: Literal["png", "svg"]) -> bytes:

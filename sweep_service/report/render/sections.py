@@ -56,7 +56,7 @@ def _explored(report: Report) -> bool:
 
 
 def _explores(report: Report) -> bool:
-    """Say whether what parameters do is the report's main part, because nothing was confirmed."""
+    """True if the parameters are the report's main part, because nothing was confirmed."""
     return _explored(report) and report.verdict.outcome is Outcome.EXPLORATORY
 
 

@@ -154,12 +154,12 @@ def missing_text(row: BenchmarkRow) -> str:
 
 def passes(table: BenchmarkTable) -> list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]]:
     """Return for each benchmark its name, the values of k, and each row's label with its pass@k by k."""
-    found: list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]] = []
+    tables: list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]] = []
     for place, name in enumerate(column_names(table)):
         cells = [(row.label, cell.pass_at_k) for row in table.rows if (cell := row.cells[place]) and cell.pass_at_k]
         if cells:
-            found.append((name, sorted({k for _, by_k in cells for k in by_k}), cells))
-    return found
+            tables.append((name, sorted({k for _, by_k in cells for k in by_k}), cells))
+    return tables
 
 
 def trial_numbers(report: Report) -> dict[str, int]:

@@ -172,7 +172,7 @@ def _link(one: _Pair, other: _Pair) -> float:
 
 
 def _overlap(one: _Pair, other: _Pair) -> float:
-    """Return by how much two pairs rest on the same seeds: 1 for exactly the same ones."""
+    """Return the share of seeds that two pairs have in common: 1 for exactly the same ones."""
     both, sizes = int((one.seeds_S & other.seeds_S).sum()), int(one.seeds_S.sum()) * int(other.seeds_S.sum())
     return both / math.sqrt(sizes)
 

@@ -2,7 +2,7 @@
 
 Every seed of a stage trains the same configs, so that the seeds' slopes are draws of one quantity, and Student's t over
 seeds is exact for normal errors. Nothing is assumed of the configs: one may be noisier than others, results may be
-curved in the setting, and a seed may change the slope. What seeds add to all their trials drops out. Where trials are
+curved in the setting, and a seed may change the slope. The seeds' own effects drop out. Where trials are
 missing, seeds' slopes are unlike in precision, and Student's t with equal weights stays valid (Ibragimov and Mueller,
 2010: it is conservative at 5 %). Simulations behind the choice: docs/statistics.md.
 """
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 _LEAST_SPREAD: Final = 0.5
-"""Share of the widest seed's spread from which a seed counts; a fragment would weigh as much as a whole design."""
+"""A seed counts if it has this share of the widest seed's spread; a fragment would weigh as much as a whole design."""
 _NO_SPREAD: Final = 1e-12
 
 

@@ -101,7 +101,7 @@ def paired_difference(
         config_BSP: the config's share of right samples, an array (seeds, problems) for each benchmark; NaN where no
             sample was judged. All benchmarks have the same seeds in the same order.
         other_BSP: those of the config to subtract, in the same shapes and orders.
-        weights_B: what each benchmark counts; equal weights unless given. They are divided by their sum.
+        weights_B: weight of each benchmark, equal unless given. They are divided by their sum.
     Returns: None if no seed is left, or no problem of some benchmark.
     Raises: ValueError, if shapes or weights do not fit.
     """
@@ -140,7 +140,7 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
 
     Args:
         deltas_BSP: differences, an array (seeds, problems) for each benchmark.
-        shares_B: what each benchmark counts; they sum to 1.
+        shares_B: weight of each benchmark; they sum to 1.
     Returns: None with fewer than two seeds, or two problems of each benchmark.
     """
     total, rest, squares = 0.0, 0.0, 0.0
