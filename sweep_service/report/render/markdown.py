@@ -12,10 +12,7 @@ def render_markdown(report: Report) -> bytes:
     sweep, verdict = report.sweep, report.verdict
     blocks = [f"# Sweep {plain(sweep.name)}"]
     if report.interim:
-        blocks.append(
-            f"**Interim report.** The sweep is {sweep.state.lower()}; every number may still change, "
-            "and the intervals do not allow for looking early."
-        )
+        blocks.append(f"**Interim report.** {views.interim_text(report)}")
     blocks.append(f"**{verdict.outcome}**: {plain(views.sentence(report))}")
     if verdict.basis:
         blocks.append(plain(verdict.basis))

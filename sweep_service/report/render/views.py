@@ -44,6 +44,14 @@ def sentence(report: Report) -> str:
     return rest if separator and outcome == report.verdict.outcome else report.verdict.sentence
 
 
+def interim_text(report: Report) -> str:
+    """Warn of the numbers of a sweep that goes on."""
+    return (
+        f"The sweep is {report.sweep.state.lower()}; every number may still change, and the intervals do not allow for "
+        "looking early."
+    )
+
+
 def reference(report: Report) -> ConfigRow | None:
     """Return the config that deltas refer to: the baseline, else the DAPO arm, else the verdict's comparator."""
     rows = [row for role in COMMON for row in report.configs if role in row.roles and (row.tune or row.confirm)]
