@@ -22,7 +22,7 @@ from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import bars, views
 from sweep_service.report.render.csv import render_csv
 from sweep_service.report.render.embedding import embedded
-from sweep_service.report.render.sections import present
+from sweep_service.report.render.sections import sections_of
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role, Stage
 
@@ -46,7 +46,7 @@ def render_html(report: Report) -> bytes:
     script = (_PAGE / "page.js").read_text()
     context = {
         "report": report,
-        "sections": present(report, groups),
+        "sections": sections_of(report, groups),
         "outcome_note": _outcome_note(report.verdict),
         "styles": styles,
         "legend": sorted(report.configs, key=lambda row: (not styles[row.id].shown, row.number)),

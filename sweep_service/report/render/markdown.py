@@ -4,7 +4,7 @@ from sweep_service.report.formatting import plain
 from sweep_service.report.model import Report
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown_text import titled
-from sweep_service.report.render.sections import present
+from sweep_service.report.render.sections import sections_of
 
 
 def render_markdown(report: Report) -> bytes:
@@ -23,7 +23,7 @@ def render_markdown(report: Report) -> bytes:
         blocks.append(f"**Which may be the best.** {plain(verdict.ties.text)}")
     if verdict.next:
         blocks.append(f"**What to train next.** {plain(verdict.next.text)}")
-    for section in present(report):
+    for section in sections_of(report):
         blocks += titled(section.title, section.markdown(report) if section.markdown else [])
     versions = "".join(f", {plain(name)} {plain(version)}" for name, version in report.versions.items())
     blocks.append(

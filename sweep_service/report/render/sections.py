@@ -99,7 +99,7 @@ SECTIONS: Final = (
 )
 
 
-def present(report: Report, figures: Collection[str] = ()) -> list[Section]:
+def sections_of(report: Report, figures: Collection[str] = ()) -> list[Section]:
     """Return a report's sections in order.
 
     Args:

@@ -22,7 +22,7 @@ from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.report.render.sections import SECTIONS, present
+from sweep_service.report.render.sections import SECTIONS, sections_of
 from sweep_service.report.render.views import column_notes, comparator_name, compared, deltas, reference, reference_name
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
@@ -187,7 +187,7 @@ def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
 
 
 def test_every_section_stands_once_with_its_title_in_the_page_and_in_the_markdown(hostile: Report) -> None:
-    page, sections = render_html(hostile).decode(), present(hostile)
+    page, sections = render_html(hostile).decode(), sections_of(hostile)
     assert {section.id for section in sections} == {section.id for section in SECTIONS}
     for section in sections:
         assert page.count(f'id="{section.id}"') == 1
@@ -214,7 +214,7 @@ def test_seeds_and_configs_come_right_after_the_verdict_and_exploration_is_open_
         (plain, ("verdict", "configs", "warnings", "curves", "benchmarks", "best", "details", "exploration", "claims")),
         (explored, ("verdict", "configs", "warnings", "exploration", "curves", "best", "details", "claims")),
     ):
-        assert len([section for section in present(report) if section.contents]) <= 6
+        assert len([section for section in sections_of(report) if section.contents]) <= 6
         page = render_html(report).decode()
         places = [page.index(f'id="{name}"') for name in order]
         assert places == sorted(places)
