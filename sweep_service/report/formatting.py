@@ -8,7 +8,7 @@ from trainers.printable import printable
 NOTHING: Final = "\N{EN DASH}"
 """Text for a missing value."""
 _MOST_DIGITS: Final = 9
-"""Number of decimals from which a number counts as zero."""
+"""A number whose first digit comes at this decimal or later counts as zero."""
 _SPECIAL: Final = str.maketrans(
     {char: f"\\{char}" for char in "\\`*_[]|#~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
@@ -67,7 +67,7 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Write a time with three digits in the largest unit of which it is at least one: `35.3 s`, `12 min`, `240 h`."""
+    """Write a time with three digits in the largest unit in which it is at least 1: `35.3 s`, `12 min`, `240 h`."""
     seconds = 3600 * hours
     value, unit = (hours, "h") if hours >= 1 else (seconds / 60, "min") if seconds >= 60 else (seconds, "s")
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""The report's figures as plotly dictionaries, in the sections in which the page shows them."""
+"""The report's figures as plotly dictionaries, in the groups in which the page shows them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from sweep_service.report.figures.search_course import search_figures
 from sweep_service.report.figures.tradeoff_figure import tradeoff_figures
 from sweep_service.report.model import Report
 
-__all__ = ["ConfigStyle", "Figure", "Section", "config_styles", "sections"]
+__all__ = ["ConfigStyle", "Figure", "FigureGroup", "config_styles", "figure_groups"]
 
 Make = Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]
 
-_SECTIONS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
+_GROUPS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
     ("curves", "Entropy and reward", (curve_figures("entropy", "eval/avg_at_k", "reward/mean"),)),
     (
         "more",
@@ -49,7 +49,7 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
 
 
 @dataclass(frozen=True)
-class Section:
+class FigureGroup:
     """Figures that answer one question."""
 
     id: str
@@ -57,10 +57,10 @@ class Section:
     figures: list[Figure]
 
 
-def sections(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Section]:
-    """Return the sections that have a figure."""
-    made = (
-        Section(id_, title, [figure for make in makers for figure in make(report, styles)])
-        for id_, title, makers in _SECTIONS
-    )
-    return [section for section in made if section.figures]
+def figure_groups(report: Report, styles: Mapping[str, ConfigStyle]) -> dict[str, FigureGroup]:
+    """Return the groups that have a figure, by id."""
+    groups = [
+        FigureGroup(id_, title, [figure for make in makers for figure in make(report, styles)])
+        for id_, title, makers in _GROUPS
+    ]
+    return {group.id: group for group in groups if group.figures}

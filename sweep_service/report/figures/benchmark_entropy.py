@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, entropy_plane, lower_fence, scatter, text
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.formatting import count
 from sweep_service.report.model import BenchmarkRow, BenchmarkTable, ConfigRow, Report, TrialRow
@@ -17,8 +17,6 @@ _NOTE: Final = (
     "which lost entropy also do worse here; they do not say that entropy is the reason."
 )
 _MOST_NAMED: Final = 8
-_TUNED: Final = " Rings: tune seeds, which chose the configs."
-_BELOW: Final = " Triangles at the lower edge: far below."
 
 
 class _Point(NamedTuple):
@@ -40,13 +38,6 @@ class _Plane:
     edge: float
     """Height at which scores far below are drawn."""
 
-    @classmethod
-    def of(cls, points: Sequence[_Point]) -> Self:
-        """Return a plane for these points, which a collapsed config does not stretch."""
-        widths, heights = [point.kept for point in points], [point.mean for point in points]
-        lowest = lower_fence(heights)
-        return cls(min(widths), max(widths), lowest, lowest - 0.08 * (max(heights) - lowest))
-
     def height(self, mean: float) -> float:
         """Return the height at which a score is drawn."""
         return mean if mean >= self.lowest else self.edge
@@ -57,7 +48,9 @@ def benchmark_entropy_figures(report: Report, styles: Mapping[str, ConfigStyle])
     table = report.benchmarks
     if table is None or not (points := _points(report, table)):
         return []
-    plane = _Plane.of(points)
+    widths, heights = [point.kept for point in points], [point.mean for point in points]
+    lowest = lower_fence(heights)  # a collapsed config does not stretch the plane
+    plane = _Plane(min(widths), max(widths), lowest, lowest - 0.08 * (max(heights) - lowest))
     initial = [(row, cell.mean) for row in table.rows if row.initial and (cell := row.cells[-1])]
     traces = [trace for row, height in initial for trace in _initial(row, height, plane)]
     by_config: dict[str, list[_Point]] = {}
@@ -66,20 +59,17 @@ def benchmark_entropy_figures(report: Report, styles: Mapping[str, ConfigStyle])
     rows = {row.id: row for row in report.configs}
     for config_id, own in by_config.items():
         traces += _config(rows[config_id], own, styles[config_id], plane)
-    drawn = [(point.kept, plane.height(point.mean)) for point in points]
-    drawn += [(plane.right, height) for _, height in initial]
-    traces += point_names(_named(by_config, rows, plane), [x for x, _ in drawn], [y for _, y in drawn])
+    xs = [*widths, *(plane.right for _ in initial)]
+    ys = [*map(plane.height, heights), *(height for _, height in initial)]
+    traces += point_names(_named(by_config, rows, plane), xs, ys)
     what = "mean over benchmarks" if len(table.columns) > 1 else str(table.columns[0].benchmark)
-    note = _NOTE + _TUNED * any(point.trial.stage is Stage.TUNE for point in points)
-    if any(point.mean < plane.lowest for point in points):
-        note += _BELOW
-    layout: Figure = {
-        "xaxis": {"title": {"text": ENTROPY_KEPT}, "zeroline": False},
-        "yaxis": {"title": {"text": f"avg@k, {text(what)}"}, "zeroline": False},
-        "hovermode": "closest",
-    }
+    note = _NOTE
+    if any(point.trial.stage is Stage.TUNE for point in points):
+        note += " Rings: tune seeds, which chose the configs."
+    if min(heights) < lowest:
+        note += " Triangles at the lower edge: far below."
     title = "Benchmarks against the entropy kept"
-    return [{"id": "benchmark-entropy", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
+    return [entropy_plane("benchmark-entropy", title, note, traces, f"avg@k, {text(what)}")]
 
 
 def _points(report: Report, table: BenchmarkTable) -> list[_Point]:

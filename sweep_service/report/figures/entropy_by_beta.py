@@ -16,24 +16,17 @@ from sweep_service.report.figures.figure_style import (
 )
 from sweep_service.report.figures.metric_curves import entropy_zones
 from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
-from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
+from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
 
 _PANELS: Final = ("loss.beta2", "loss.epsilon", "loss.epsilon_low", "loss.epsilon_high")
-"""Parameters of which the first that varies gets a panel for each value; if none does, the second varied one does."""
+"""The first of these that varies has a panel for each value; if none varies, the second varied parameter has."""
 _MOST_PANELS: Final = 12
 _RANGES: Final = 4
 """Number of panels if there are too many values: each then shows a range of equally many values."""
 _MOST_KEYS: Final = 6
 """Largest number of values in the legend; of more values, only some are named."""
-
-
-def entropy_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Draw policy entropy by beta, as small multiples."""
-    entropy = report.curves_of("entropy")
-    small = _small_multiples(entropy, report) if entropy else None
-    return [small] if small else []
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,11 @@ class _Axes:
 
 def _axes(space: Sequence[ConfigRow]) -> _Axes | None:
     """Choose the two parameters; None unless two vary, each over at least two values that can be put in order."""
-    values = {name: _ordered([row.params.get(name) for row in space]) for name in space[0].params} if space else {}
+    values: dict[str, list[Any]] = {}
+    for name in space[0].params if space else ():
+        tried = {repr(row.params.get(name)): row.params.get(name) for row in space}.values()
+        numbers = sorted(value for value in tried if isinstance(value, int | float))
+        values[name] = [*numbers, *sorted(value for value in tried if isinstance(value, str))]
     varied = [name for name, tried in values.items() if len(tried) > 1]
     line = "loss.beta1" if "loss.beta1" in varied else next(iter(varied), None)
     others = [name for name in varied if name != line]
@@ -72,23 +69,17 @@ def _axes(space: Sequence[ConfigRow]) -> _Axes | None:
     return _Axes(line, panel, values[line], values[panel])
 
 
-def _ordered(values: Sequence[Any]) -> list[Any]:
-    """Return the different values: numbers first, then words."""
-    distinct = {repr(value): value for value in values if isinstance(value, int | float | str)}
-    numbers = sorted(value for value in distinct.values() if not isinstance(value, str))
-    return [*numbers, *sorted(value for value in distinct.values() if isinstance(value, str))]
-
-
-def _small_multiples(entropy: CurveSet, report: Report) -> Figure | None:
-    """Draw the means alone, a panel for each value of the second parameter, coloured in the order of the first."""
+def entropy_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Draw the means of policy entropy by beta, a panel for each value of a second parameter."""
+    entropy = report.curves_of("entropy")
     space = [row for row in report.configs if Role.SPACE in row.roles and Role.BASELINE not in row.roles]
     axes = _axes(space)
-    if axes is None:
-        return None
+    if entropy is None or axes is None:
+        return []
     curves = {curve.config_id: curve for curve in entropy.configs}
     baseline = next((row for row in report.configs if Role.BASELINE in row.roles and row.id in curves), None)
     legend_follows = len(report.configs) <= MOST_SHOWN
-    data: list[Figure] = _keys(axes, baseline is not None)
+    data = _keys(axes, baseline is not None)
     for number, (_, values) in enumerate(axes.panels()):
         inside = [row for row in space if row.params[axes.panel] in values and row.params[axes.line] in axes.lines]
         for row in sorted((row for row in inside if row.id in curves), key=lambda row: row.number):
@@ -99,16 +90,20 @@ def _small_multiples(entropy: CurveSet, report: Report) -> Figure | None:
     titles = [title for title, _ in axes.panels()]
     columns = 3 if len(titles) in (3, 5, 6, 9) else min(4, len(titles))
     zones = entropy_zones(entropy, report)
-    return {
-        "id": "entropy-panels",
-        "title": f"Entropy by {short_name(axes.line)}, for each {short_name(axes.panel)}",
-        "note": "Means over seeds; all panels have the same axes."
-        + ("" if legend_follows else " Every config is drawn here, whatever the buttons say."),
-        "data": data,
-        **_sized(titles, columns, 215, zones),
-        "wide": True,
-        "narrow": _sized(titles, min(2, len(titles)), 165, zones),
-    }
+    note = "Means over seeds; all panels have the same axes."
+    if not legend_follows:
+        note += " Every config is drawn here, whatever the buttons say."
+    return [
+        {
+            "id": "entropy-panels",
+            "title": f"Entropy by {short_name(axes.line)}, for each {short_name(axes.panel)}",
+            "note": note,
+            "data": data,
+            **_sized(titles, columns, 215, zones),
+            "wide": True,
+            "narrow": _sized(titles, min(2, len(titles)), 165, zones),
+        }
+    ]
 
 
 def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]) -> Figure:
@@ -143,13 +138,17 @@ def _line(curve: ReportCurve, row: ConfigRow, colour: str, panel: int, *, meta: 
 
 def _keys(axes: _Axes, baseline: bool) -> list[Figure]:
     """Make the legend's entries: each value of the lines' parameter, or some of many."""
-    last = len(axes.lines) - 1
-    few = min(len(axes.lines), _MOST_KEYS)
+    last, few = len(axes.lines) - 1, min(len(axes.lines), _MOST_KEYS)
     named = [axes.lines[round(at * last / (few - 1))] for at in range(few)]
-    keys = [_key(f"{short_name(axes.line)} = {value_text(value)}", axes.colour(value), "solid") for value in named]
-    return [*keys, *([_key("baseline", "@ink", "dot")] if baseline else [])]
-
-
-def _key(name: str, colour: str, dash: str) -> Figure:
-    line = {"color": colour, "width": 2.5, "dash": dash}
-    return scatter("lines", [None], [None], name=text(name), line=line, showlegend=True)
+    keys = [(f"{short_name(axes.line)} = {value_text(value)}", axes.colour(value), "solid") for value in named]
+    return [
+        scatter(
+            "lines",
+            [None],
+            [None],
+            name=text(name),
+            line={"color": colour, "width": 2.5, "dash": dash},
+            showlegend=True,
+        )
+        for name, colour, dash in [*keys, *([("baseline", "@ink", "dot")] if baseline else [])]
+    ]

@@ -11,11 +11,12 @@ from sweep_service.report.figures.figure_style import (
     Figure,
     contrasted_configs,
     legend,
+    mean_of,
     scatter,
     text,
 )
 from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
-from sweep_service.report.model import Report, ReportCurve
+from sweep_service.report.model import Report
 
 _STRETCHES: Final = 24
 _NOTE: Final = (
@@ -52,49 +53,41 @@ def driver_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[F
     }
     predicted = {config_id for key, config_id in curves if key.startswith("predicted_")}
     chosen = [(title, row.id) for title, row in contrasted_configs(report) if row.id in predicted]
-    drawn = {id_ for _, id_ in chosen}
-    bars = [
-        curve for (key, of), curve in curves.items() if of in drawn and key.startswith("predicted_") and curve.steps
-    ]
+    ids = {id_ for _, id_ in chosen}
+    bars = [curve for (key, of), curve in curves.items() if of in ids and key.startswith("predicted_") and curve.steps]
     if not bars:
         return []
     last = max(curve.steps[-1] for curve in bars)
     num = max(1, min(_STRETCHES, *(len(curve.steps) * last // curve.steps[-1] // 2 for curve in bars)))
-    made = [_panel(title, id_, curves, last, num) for title, id_ in chosen]
+
+    def over(key: str, config_id: str) -> list[float | None]:
+        """Average a curve over each of `num` equal stretches up to the last step."""
+        parts: list[list[float | None]] = [[] for _ in range(num)]
+        curve = curves.get((key, config_id))
+        for step, value in zip(curve.steps, curve.mean, strict=True) if curve else ():
+            parts[min(num - 1, max(0, (step - 1) * num // last))].append(value)
+        return [mean_of(part) for part in parts]
+
+    drawn = [
+        _Panel(title, over("measured", id_), {region: over(f"predicted_{region}", id_) for region in REGION_NAMES})
+        for title, id_ in chosen
+    ]
     middles = [round((place + 0.5) * last / num, 1) for place in range(num)]
-    data = [trace for number, panel in enumerate(made) for trace in _traces(panel, number, len(made), middles)]
+    data = [trace for number, panel in enumerate(drawn) for trace in _traces(panel, number, len(drawn), middles)]
     return [
         {
             "id": "entropy-drivers",
             "title": "What moved entropy",
             "note": _NOTE,
             "data": data,
-            **_sized(made, len(made), 300),
+            **_sized(drawn, len(drawn), 300),
             "wide": True,
-            "narrow": _sized(made, 1, 215),
+            "narrow": _sized(drawn, 1, 215),
         }
     ]
 
 
-def _panel(title: str, config_id: str, curves: Mapping[tuple[str, str], ReportCurve], last: int, num: int) -> _Panel:
-    def over(key: str) -> list[float | None]:
-        curve = curves.get((key, config_id))
-        return _means(curve, last, num) if curve else [None] * num
-
-    return _Panel(title, over("measured"), {region: over(f"predicted_{region}") for region in REGION_NAMES})
-
-
-def _means(curve: ReportCurve, last: int, num: int) -> list[float | None]:
-    """Average a curve over each of `num` equal stretches up to the last step."""
-    parts: list[list[float]] = [[] for _ in range(num)]
-    for step, value in zip(curve.steps, curve.mean, strict=True):
-        if value is not None:
-            parts[min(num - 1, max(0, (step - 1) * num // last))].append(value)
-    return [float(f"{sum(part) / len(part):.4g}") if part else None for part in parts]
-
-
 def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> list[Figure]:
-    first = number == 0
     bars = [
         {
             "type": "bar",
@@ -104,7 +97,7 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
             "name": text(name),
             "marker": {"color": REGION_COLOURS[region], "line": {"width": 0}},
             "hovertemplate": "%{fullData.name}: predicted %{y:.2g}<extra></extra>",
-            "showlegend": first,
+            "showlegend": number == 0,
         }
         for region, name in REGION_NAMES.items()
     ]
@@ -119,41 +112,36 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
         connectgaps=True,
         marker={"color": "@ink", "size": 5},
         hovertemplate="measured %{y:.2g} nats per rollout<extra></extra>",
-        showlegend=first,
+        showlegend=number == 0,
     )
     return [*bars, line]
 
 
-def _sized(made: Sequence[_Panel], columns: int, pixels: int) -> Figure:
+def _sized(drawn: Sequence[_Panel], columns: int, pixels: int) -> Figure:
     """Lay out panels of `pixels` height, `columns` in a row, each with a second y axis whose zero is level."""
-    height = pixels * -(-len(made) // columns) + 60
-    reaches = [panel.reach() for panel in made]
+    height = pixels * -(-len(drawn) // columns) + 60
+    reaches = [panel.reach() for panel in drawn]
     bars, line = _aligned(
         [end for reach in reaches for end in reach],
-        [value for panel in made for value in panel.measured if value is not None],
+        [value for panel in drawn for value in panel.measured if value is not None],
     )
     x: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False, "nticks": 6}
     y: Figure = {"title": {"text": ""}, "range": bars, "showgrid": False, "fixedrange": True}
-    layout = panels([panel.title for panel in made], columns, height, x, y)
-    for number in range(len(made)):
+    layout = panels([panel.title for panel in drawn], columns, height, x, y)
+    for number in range(len(drawn)):
         under = layout[layout_axis("y", number)]
-        title = "nats per rollout" if number % columns == 0 else ""
-        over = {
+        layout[layout_axis("y", len(drawn) + number)] = {
+            **{name: value for name, value in under.items() if name != "matches"},
             "overlaying": axis("y", number),
             "side": "left",
             "range": line,
-            "title": {"text": title},
+            "title": {"text": "nats per rollout" if number % columns == 0 else ""},
             "tickmode": "auto",
             "nticks": 6,
         }
-        layout[layout_axis("y", len(made) + number)] = {
-            name: value for name, value in under.items() if name != "matches"
-        } | over
         layout[layout_axis("y", number)] = under | {"showticklabels": False}
-    return {
-        "layout": layout | {"barmode": "relative", "bargap": 0.12, "legend": legend(), "hovermode": "x"},
-        "height": height,
-    }
+    layout |= {"barmode": "relative", "bargap": 0.12, "legend": legend(), "hovermode": "x"}
+    return {"layout": layout, "height": height}
 
 
 def _aligned(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:

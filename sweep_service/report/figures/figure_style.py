@@ -9,7 +9,7 @@ says which config it shows and whether it is a single seed.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ DASHES: Final = {
 }
 """Lengths in pixels of dashes and gaps, by plotly's name, for a line 3 pixels wide."""
 MOST_SHOWN: Final = 20
-"""Number of configs above which only confirmed ones and comparators are shown at first."""
+"""With more configs than this, only confirmed ones and comparators are shown at first."""
 
 TITLES: Final = {
     "entropy": ("Policy entropy", "nats per token"),
@@ -50,8 +50,6 @@ TITLES: Final = {
 }
 """Title and unit of each metric."""
 
-ENTROPY_KEPT: Final = "entropy at the end / at the start"
-"""Title of the axis of retained entropy."""
 REGION_NAMES: Final = {
     "inside": "inside the clip range",
     "na_lp": "NA&LP (β1)",
@@ -62,7 +60,7 @@ REGION_NAMES: Final = {
 """Token regions in the order in which they are stacked; not yet escaped by `text`."""
 REGION_COLOURS: Final = {"inside": "@muted", "na_lp": "@c0", "pa_lp": "@c1", "na_high": "@c2", "pa_low": "@c3"}
 _FENCE: Final = 3.0
-"""Number of interquartile ranges below the lower quartile from which a value is an extreme outlier."""
+"""A value this many interquartile ranges below the lower quartile is an extreme outlier."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def config_styles(report: Report) -> dict[str, ConfigStyle]:
     """
     space = sorted((row for row in report.configs if Role.SPACE in row.roles), key=lambda row: row.number)
     names = ("loss.name", "loss.beta1", *(space[0].params if space else ()))
-    first = next((name for name in names if _varies(space, name)), None)
+    first = next((name for name in names if len({repr(row.params.get(name)) for row in space}) > 1), None)
     values, rests = sorted({_key(row, first) for row in space}), sorted({_rest(row, first) for row in space})
     many = len(report.configs) > MOST_SHOWN
     shown = {row.id for row in report.configs if not many or row.confirm or Role.SPACE not in row.roles}
@@ -127,10 +125,6 @@ def ordered_colour(place: int, of: int) -> str:
     return f"@s{round(place * (NUM_COLOURS - 1) / max(1, of - 1))}"
 
 
-def _varies(rows: Sequence[ConfigRow], name: str) -> bool:
-    return len({repr(row.params.get(name)) for row in rows}) > 1
-
-
 def _key(row: ConfigRow, name: str | None) -> tuple[float, str]:
     value = row.params.get(name) if name else None
     return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))
@@ -152,9 +146,35 @@ def lower_fence(values: Sequence[float]) -> float:
     return min(value for value in values if value >= fence)
 
 
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that there are, with four digits; None without any."""
+    present = [value for value in values if value is not None]
+    return float(f"{sum(present) / len(present):.4g}") if present else None
+
+
 def scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **settings: Any) -> Figure:
     """Return a trace of points, lines or texts, with these further settings of plotly."""
     return {"type": "scatter", "mode": mode, "x": x, "y": y, **settings}
+
+
+def with_gaps(lines: Iterable[tuple[Iterable[Any], Iterable[Any]]]) -> tuple[list[Any], list[Any]]:
+    """Return x and y of several lines as one trace, for there may be too many for a trace each; None is a gap."""
+    xs: list[Any] = []
+    ys: list[Any] = []
+    for line_xs, line_ys in lines:
+        xs += [*line_xs, None]
+        ys += [*line_ys, None]
+    return xs[:-1], ys[:-1]
+
+
+def entropy_plane(id_: str, title: str, note: str, traces: list[Figure], y: str) -> Figure:
+    """Return a figure of points by the entropy that their policies have kept; `y` is the title of the y axis."""
+    layout = {
+        "xaxis": {"title": {"text": "entropy at the end / at the start"}, "zeroline": False},
+        "yaxis": {"title": {"text": y}, "zeroline": False},
+        "hovermode": "closest",
+    }
+    return {"id": id_, "title": title, "note": note, "data": traces, "layout": layout, "height": 380}
 
 
 def legend() -> Figure:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text, with_gaps
 from sweep_service.report.formatting import number
 from sweep_service.report.model import Cell, Grid, Report
 from sweep_service.sweep.labels import short_name
@@ -34,9 +34,15 @@ class _Quantity:
     words: Words
     """Returns the lines of text in a cell."""
 
-    def short(self, cell: Cell) -> list[str]:
-        """Return the text that fits a cell on a narrow screen: `.84`."""
-        return [number(self.value(cell), 2).removeprefix("0")]
+    def values(self, grid: Grid) -> list[float]:
+        """Return its values in all cells that have one."""
+        return [value for cell in grid.cells if (value := self.value(cell)) is not None]
+
+    def ends(self, grid: Grid) -> tuple[float, float]:
+        """Return the values at which colours begin and end, the same in every facet."""
+        values = self.values(grid)
+        low, high = lower_fence(values), max(values)
+        return low, high if high > low else low + 1
 
 
 def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -46,19 +52,28 @@ def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
         return []
     best = report.best.config_id if report.best else None
     quantities = [
-        _Quantity("objective", "Objective", _objective_note(report, grid), _mean, lambda cell: _words(cell, best)),
-        _Quantity("kept", "Entropy kept", _KEPT, lambda cell: cell.entropy_kept, _kept_words),
+        _Quantity(
+            "objective",
+            "Objective",
+            note=_objective_note(report, grid),
+            value=attrgetter("mean"),
+            words=lambda cell: _words(cell, best),
+        ),
+        _Quantity(
+            "kept",
+            "Entropy kept",
+            note="Entropy at the end divided by entropy at the start, mean over trials. Hatched: no result.",
+            value=attrgetter("entropy_kept"),
+            words=lambda cell: [f"<b>{number(cell.entropy_kept, 2)}</b>"],
+        ),
     ]
-    made = [quantity for quantity in quantities if _values(grid, quantity.value)]
+    drawn = [quantity for quantity in quantities if quantity.values(grid)]
     beside = len(grid.xs) <= _MOST_BESIDE
     return [
-        _figure(grid, quantity, place, _pixels(grid, made if beside else [quantity])) | {"wide": not beside}
+        _figure(grid, quantity, place, drawn if beside else [quantity]) | {"wide": not beside}
         for place in range(max(1, len(grid.facets)))
-        for quantity in made
+        for quantity in drawn
     ]
-
-
-_KEPT: Final = "Entropy at the end divided by entropy at the start, mean over trials. Hatched: no result."
 
 
 def _objective_note(report: Report, grid: Grid) -> str:
@@ -71,14 +86,10 @@ def _objective_note(report: Report, grid: Grid) -> str:
         lines.append("★: best config.")
     if grid.others:
         lines.append(f"A cell averages over {', '.join(short_name(name) for name in grid.others)}.")
-    lowest, bottom = min(_values(grid, _mean)), lower_fence(_values(grid, _mean))
-    if bottom > lowest:
+    means = [cell.mean for cell in grid.cells if cell.mean is not None]
+    if (bottom := lower_fence(means)) > min(means):
         lines.append(f"Cells below {number(bottom, 2)} have one colour.")
     return " ".join([*lines, "Hatched: no result."])
-
-
-def _mean(cell: Cell) -> float | None:
-    return cell.mean
 
 
 def _words(cell: Cell, best: str | None) -> list[str]:
@@ -89,50 +100,61 @@ def _words(cell: Cell, best: str | None) -> list[str]:
     return lines + ([f"✓ {number(cell.confirm)}"] if cell.confirm is not None else [])
 
 
-def _kept_words(cell: Cell) -> list[str]:
-    return [f"<b>{number(cell.entropy_kept, 2)}</b>"]
-
-
 def _seeds(cell: Cell) -> str:
     return str(cell.n) if cell.n == cell.planned else f"{cell.n}/{cell.planned}"
 
 
-def _values(grid: Grid, value: Callable[[Cell], float | None]) -> list[float]:
-    return [quantity for cell in grid.cells if (quantity := value(cell)) is not None]
+def _figure(grid: Grid, quantity: _Quantity, place: int, beside: Sequence[_Quantity]) -> Figure:
+    """Draw the heat map of one facet; the first one carries the explanation.
 
-
-def _pixels(grid: Grid, beside: Sequence[_Quantity]) -> int:
-    """Return a cell's height in figures that stand side by side."""
-    lines = max(len(quantity.words(cell)) for quantity in beside for cell in grid.cells)
-    return max(34, 16 * lines + (12 if len(grid.ys) <= _MANY_ROWS else 6))
-
-
-def _figure(grid: Grid, quantity: _Quantity, place: int, pixels: int) -> Figure:
-    """Draw the heat map of one facet; the first one carries the explanation."""
+    Args:
+        beside: quantities whose figures stand side by side, so that all need the same height.
+    """
     facet = grid.facets[place] if grid.facets else None
     where = f", {short_name(grid.facet)} = {facet}" if grid.facet and facet is not None else ""
     cells = [cell for cell in grid.cells if cell.facet == facet]
+    lines = max(len(one.words(cell)) for one in beside for cell in grid.cells)
+    pixels = max(34, 16 * lines + (12 if len(grid.ys) <= _MANY_ROWS else 6))
+
+    def along(name: str, values: Sequence[str]) -> Figure:
+        return {
+            "title": {"text": text(short_name(name))},
+            "tickvals": list(range(len(values))),
+            "ticktext": [text(value) for value in values],
+            "range": [-0.5, len(values) - 0.5],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        }
+
     figure: Figure = {
         "id": f"grid-{quantity.id}-{place}",
         "title": f"{quantity.title} over {short_name(grid.x)} and {short_name(grid.y)}{where}",
         **({"note": quantity.note} if place == 0 else {}),
         "data": _traces(grid, cells, quantity, quantity.words, 12),
-        "layout": _layout(grid) | {"shapes": _frames(grid, cells) if quantity.id == "objective" else []},
+        "layout": {
+            "xaxis": along(grid.x, grid.xs),
+            "yaxis": along(grid.y, grid.ys),
+            "hovermode": "closest",
+            "shapes": _frames(grid, cells, *quantity.ends(grid)) if quantity.id == "objective" else [],
+        },
         "height": _AROUND + len(grid.ys) * pixels,
     }
     if len(grid.xs) <= _MOST_BESIDE:
         return figure | {"narrow": {"data": _traces(grid, cells, quantity, quantity.words, 10)}}
-    short = _traces(grid, cells, quantity, quantity.short, 9)
+    # a cell of a narrow screen has room for `.84`
+    short = _traces(grid, cells, quantity, lambda cell: [number(quantity.value(cell), 2).removeprefix("0")], 9)
     return figure | {"narrow": {"data": short, "height": _AROUND + len(grid.ys) * 34}}
 
 
 def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words, size: int) -> list[Figure]:
     by_place = {(cell.y, cell.x): cell for cell in cells}
     table = [[by_place.get((y, x)) for x in grid.xs] for y in grid.ys]
-    low, high = _range(grid, quantity.value)
+    low, high = quantity.ends(grid)
+    values = [[quantity.value(cell) if cell else None for cell in row] for row in table]
     heat: Figure = {
         "type": "heatmap",
-        "z": [[_rounded(quantity.value(cell)) if cell else None for cell in row] for row in table],
+        "z": [[None if value is None else round(value, 4) for value in row] for row in values],
         "text": [[_hover(grid, cell) if cell else "" for cell in row] for row in table],
         "hovertemplate": "%{text}<extra></extra>",
         "hoverongaps": False,
@@ -143,41 +165,34 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "xgap": 2,
         "ygap": 2,
     }
-    full: list[tuple[int, int, Cell, float]] = []
-    holes: list[tuple[int, int, Cell | None]] = []
+    full: list[tuple[int, int, str]] = []
+    colours: list[str] = []
+    holes: list[tuple[int, int]] = []
+    failed: list[tuple[int, int, str]] = []
     for y, row in enumerate(table):
         for x, cell in enumerate(row):
-            value = quantity.value(cell) if cell else None
-            if cell is None or value is None:
-                holes.append((x, y, cell))
-            else:
-                full.append((x, y, cell, value))
-    texts = {"type": "scatter", "mode": "text", "hoverinfo": "skip"}
-    label = texts | {
-        "x": [x for x, _, _, _ in full],
-        "y": [y for _, y, _, _ in full],
-        "text": ["<br>".join(words(cell)) for _, _, cell, _ in full],
-        "textfont": {"size": size, "color": [_on(value, low, high) for _, _, _, value in full]},
-    }
-    failed = [(x, y, cell) for x, y, cell in holes if cell and cell.planned]
-    missing = texts | {
-        "x": [x for x, _, _ in failed],
-        "y": [y for _, y, _ in failed],
-        "text": [f"<b>n {_seeds(cell)}</b>" for _, _, cell in failed],
-        "textfont": {"size": size, "color": "@ink"},
-    }
-    return [heat, *([_hatch([(x, y) for x, y, _ in holes])] if holes else []), label, *([missing] if failed else [])]
+            value = values[y][x]
+            if cell is not None and value is not None:
+                full.append((x, y, "<br>".join(words(cell))))
+                colours.append(_on(value, low, high))
+                continue
+            holes.append((x, y))
+            if cell is not None and cell.planned:
+                failed.append((x, y, f"<b>n {_seeds(cell)}</b>"))
 
+    def written(places: Sequence[tuple[int, int, str]], colour: str | list[str]) -> Figure:
+        return {
+            "type": "scatter",
+            "mode": "text",
+            "hoverinfo": "skip",
+            "x": [x for x, _, _ in places],
+            "y": [y for _, y, _ in places],
+            "text": [lines for _, _, lines in places],
+            "textfont": {"size": size, "color": colour},
+        }
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
-def _range(grid: Grid, value: Callable[[Cell], float | None]) -> tuple[float, float]:
-    """Return the values at which colours begin and end, the same in every facet."""
-    values = _values(grid, value)
-    low, high = lower_fence(values), max(values)
-    return low, high if high > low else low + 1
+    hatch = [_hatch(holes)] if holes else []
+    return [heat, *hatch, written(full, colours), *([written(failed, "@ink")] if failed else [])]
 
 
 def _hover(grid: Grid, cell: Cell) -> str:
@@ -191,38 +206,29 @@ def _hover(grid: Grid, cell: Cell) -> str:
 
 def _hatch(places: Sequence[tuple[int, int]]) -> Figure:
     """Draw slanted lines over empty cells: y = x + offset, cut at the cell's edges."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
+    lines: list[tuple[list[float], list[float]]] = []
     for x, y in places:
         for offset in (-0.72, -0.48, -0.24, 0.0, 0.24, 0.48, 0.72):
-            start, end = max(-0.47, -0.47 - offset), min(0.47, 0.47 - offset)
-            xs += [round(x + start, 3), round(x + end, 3), None]
-            ys += [round(y + start + offset, 3), round(y + end + offset, 3), None]
-    line = {"color": "@line", "width": 1.2}
-    return scatter("lines", xs[:-1], ys[:-1], line=line, hoverinfo="skip")
+            ends = max(-0.47, -0.47 - offset), min(0.47, 0.47 - offset)
+            lines.append(([round(x + end, 3) for end in ends], [round(y + end + offset, 3) for end in ends]))
+    return scatter("lines", *with_gaps(lines), line={"color": "@line", "width": 1.2}, hoverinfo="skip")
 
 
 def _on(value: float, low: float, high: float) -> str:
     """Return white or black, whichever can be read on the cell's colour."""
     place = min(max((value - low) / (high - low), 0), 1) * (len(_SCALE) - 1)
     at = min(int(place), len(_SCALE) - 2)
-    below, above = list(pairwise(_SCALE))[at]
-    rgb = [
-        (int(a, 16) * (at + 1 - place) + int(b, 16) * (place - at)) / 255
-        for a, b in zip(_parts(below), _parts(above), strict=True)
-    ]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    linear: list[float] = []
+    for start in (1, 3, 5):  # of red, green and blue in `#440154`
+        below, above = (int(colour[start : start + 2], 16) for colour in _SCALE[at : at + 2])
+        part = (below * (at + 1 - place) + above * (place - at)) / 255
+        linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#ffffff" if luminance < 0.18 else "#10131a"
 
 
-def _parts(colour: str) -> list[str]:
-    return [colour[1:3], colour[3:5], colour[5:7]]
-
-
-def _frames(grid: Grid, cells: Sequence[Cell]) -> list[Figure]:
+def _frames(grid: Grid, cells: Sequence[Cell], low: float, high: float) -> list[Figure]:
     """Frame the confirmed cells in a colour that contrasts with theirs."""
-    low, high = _range(grid, _mean)
     frames: list[Figure] = []
     for cell in cells:
         if cell.mean is not None and cell.confirm is not None:
@@ -230,18 +236,3 @@ def _frames(grid: Grid, cells: Sequence[Cell]) -> list[Figure]:
             place = {"x0": x - 0.47, "x1": x + 0.47, "y0": y - 0.46, "y1": y + 0.46}
             frames.append({"type": "rect", **place, "line": {"color": _on(cell.mean, low, high), "width": 2.5}})
     return frames
-
-
-def _layout(grid: Grid) -> Figure:
-    def along(name: str, values: Sequence[str]) -> Figure:
-        return {
-            "title": {"text": text(short_name(name))},
-            "tickvals": list(range(len(values))),
-            "ticktext": [text(value) for value in values],
-            "range": [-0.5, len(values) - 0.5],
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-        }
-
-    return {"xaxis": along(grid.x, grid.xs), "yaxis": along(grid.y, grid.ys), "hovermode": "closest"}

@@ -1,22 +1,32 @@
 """A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from math import inf
 from typing import Final
 
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
-from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text
+from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text, with_gaps
 from sweep_service.report.findings.curve_rules import EXPLOSION
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 
 _NEAR: Final = 0.85
-"""Share of the explosion limit from which the zone of explosion is shown."""
+"""The zone of explosion is shown once a curve exceeds this share of its limit."""
 _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
 """Opacity of a band; its opacity if more than `_FEW` configs are shown, so that bands overlap; and that number."""
 _UP_TO_ONE: Final = ("avg@k", "pass@k", "share of tokens")
-"""Units of metrics that no number above 1 can be."""
+"""Units of metrics that cannot exceed 1."""
+
+
+def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:
+    """Return a function that draws these metrics, in this order, as far as a report has them."""
+
+    def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+        return [curve_figure(curves, report, styles) for key in keys if (curves := report.curves_of(key))]
+
+    return draw
 
 
 def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigStyle]) -> Figure:
@@ -30,7 +40,18 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     bands = [
         _band_trace(curve, styles[curve.config_id], min(lowest, 0), most, opacity) for curve in by_number if curve.low
     ]
-    seeds = [_seeds_trace(curve, styles[curve.config_id]) for curve in by_number if curve.seeds]
+    seeds = [
+        scatter(
+            "lines",
+            *with_gaps((seed.steps, seed.values) for seed in curve.seeds),
+            line={"color": styles[curve.config_id].colour, "width": 1},
+            opacity=0.35,
+            hoverinfo="skip",
+            meta={"config": curve.config_id, "seed": True},
+        )
+        for curve in by_number
+        if curve.seeds
+    ]
     means = [_mean_trace(curve, rows[curve.config_id], styles[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
@@ -55,32 +76,18 @@ def _mean_trace(curve: ReportCurve, row: ConfigRow, style: ConfigStyle) -> Figur
     )
 
 
-def _seeds_trace(curve: ReportCurve, style: ConfigStyle) -> Figure:
-    """Draw all seeds of a config as one trace with gaps: a sweep has thousands, too many for a trace each."""
-    xs: list[int | None] = []
-    ys: list[float | None] = []
-    for seed in curve.seeds:
-        xs += [*seed.steps, None]
-        ys += [*seed.values, None]
-    line, meta = {"color": style.colour, "width": 1}, {"config": curve.config_id, "seed": True}
-    return scatter("lines", xs[:-1], ys[:-1], line=line, opacity=0.35, hoverinfo="skip", meta=meta)
-
-
 def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: float, opacity: float) -> Figure:
-    """Fill the area between the mean's bounds, a stretch at a time; the metric lies between `floor` and `most`."""
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for stretch in _stretches(curve):
-        xs += [*(step for step, _, _ in stretch), *(step for step, _, _ in reversed(stretch)), None]
-        ys += [
-            *(max(low, floor) for _, low, _ in stretch),
-            *(min(high, most) for _, _, high in reversed(stretch)),
-            None,
-        ]
+    """Fill the area between the mean's bounds; a missing bound parts it, and it lies between `floor` and `most`."""
+    stretches: list[tuple[list[int], list[float]]] = []
+    bounds = zip(curve.steps, curve.low, curve.high, strict=True)
+    for whole, group in groupby(bounds, key=lambda bound: bound[1] is not None and bound[2] is not None):
+        if whole:
+            steps, lows, highs = zip(*group, strict=True)
+            up = [min(high, most) for high in reversed(highs)]
+            stretches.append(([*steps, *reversed(steps)], [*(max(low, floor) for low in lows), *up]))
     return scatter(
         "lines",
-        xs[:-1],
-        ys[:-1],
+        *with_gaps(stretches),
         fill="toself",
         fillcolor=style.colour,
         line={"color": style.colour, "width": 0},
@@ -88,17 +95,6 @@ def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: floa
         hoverinfo="skip",
         meta={"config": curve.config_id, "seed": False},
     )
-
-
-def _stretches(curve: ReportCurve) -> list[list[tuple[int, float, float]]]:
-    """Split the steps with their bounds where bounds are missing."""
-    stretches: list[list[tuple[int, float, float]]] = [[]]
-    for step, low, high in zip(curve.steps, curve.low, curve.high, strict=True):
-        if low is not None and high is not None:
-            stretches[-1].append((step, low, high))
-        elif stretches[-1]:
-            stretches.append([])
-    return [stretch for stretch in stretches if stretch]
 
 
 def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
@@ -111,26 +107,14 @@ def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
         return []
     start = sum(starts) / len(starts)
     zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
-    highest, limit = max(_highest(curve) for curve in metric.configs), EXPLOSION * start
+    drawn = [[curve.mean, curve.high, *(seed.values for seed in curve.seeds)] for curve in metric.configs]
+    heights = [value for curves in drawn for values in curves for value in values if value is not None]
+    highest, limit = max(heights, default=0.0), EXPLOSION * start
     if highest > _NEAR * limit:
         zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
     return zones
 
 
-def _highest(curve: ReportCurve) -> float:
-    drawn = [curve.mean, curve.high, *(seed.values for seed in curve.seeds)]
-    return max((value for values in drawn for value in values if value is not None), default=0.0)
-
-
 def _zone(low: float, high: float, words: str, corner: str) -> Figure:
     place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "line": {"width": 0}}
     return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
-
-
-def curve_figures(*keys: str) -> Callable[[Report, Mapping[str, ConfigStyle]], list[Figure]]:
-    """Return a function that draws these metrics, in this order, as far as a report has them."""
-
-    def draw(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-        return [curve_figure(curves, report, styles) for key in keys if (curves := report.curves_of(key))]
-
-    return draw

@@ -34,11 +34,11 @@ class _Box:
     middle: float
 
     def meets(self, other: "_Box") -> bool:
-        """Say whether the two names would cover each other."""
+        """True if the two names would cover each other."""
         return self.left < other.right and other.left < self.right and abs(self.middle - other.middle) < _LINE
 
     def covers(self, x: float, y: float) -> bool:
-        """Say whether the name would lie over a point."""
+        """True if the name would lie over a point."""
         return self.left < x < self.right and abs(self.middle - y) < _LINE / 2
 
 
@@ -53,15 +53,26 @@ def point_names(named: Sequence[NamedPoint], xs: Sequence[float], ys: Sequence[f
     x_of, y_of = _pixels(xs, _WIDTH), _pixels(ys, _HEIGHT)
     points = [(x_of(x), y_of(y)) for x, y in zip(xs, ys, strict=True)]
     taken: list[_Box] = []
-    made: list[Figure] = []
+    traces: list[Figure] = []
     for point in named:
         places = _places(x_of(point.x), y_of(point.y), len(point.name) * _LETTER)
         free = [(where, box) for where, box in places if not any(box.meets(other) for other in taken)]
         if free:
             where, box = min(free, key=lambda place: sum(place[1].covers(x, y) for x, y in points))
             taken.append(box)
-            made.append(_name(point, where))
-    return made
+            traces.append(
+                scatter(
+                    "text",
+                    [point.x],
+                    [point.y],
+                    text=[f"  {text(point.name)}  "],
+                    textposition=where,
+                    textfont={"size": 11, "color": "@ink"},
+                    hoverinfo="skip",
+                    meta={"config": point.config_id, "seed": False},
+                )
+            )
+    return traces
 
 
 def _pixels(values: Sequence[float], size: int) -> Callable[[float], float]:
@@ -80,16 +91,3 @@ def _places(x: float, y: float, width: float) -> list[tuple[str, _Box]]:
         for level, shift in (("top", _ABOVE), ("bottom", -_ABOVE), ("middle", 0))
         if starts[side] > -_EDGE and starts[side] + width < _WIDTH + _EDGE
     ]
-
-
-def _name(point: NamedPoint, where: str) -> Figure:
-    return scatter(
-        "text",
-        [point.x],
-        [point.y],
-        text=[f"  {text(point.name)}  "],
-        textposition=where,
-        textfont={"size": 11, "color": "@ink"},
-        hoverinfo="skip",
-        meta={"config": point.config_id, "seed": False},
-    )

@@ -1,7 +1,7 @@
 """The tokens over training: shares of the regions, of the gradient's weight, and of the ratio."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -12,6 +12,7 @@ from sweep_service.report.figures.figure_style import (
     Figure,
     contrasted_configs,
     legend,
+    mean_of,
     scatter,
     text,
 )
@@ -23,6 +24,20 @@ from trainers.record.metrics import RATIO_BINS
 _OUTSIDE: Final = tuple(region for region in REGION_NAMES if region != "inside")
 _LEAST: Final = -5.0
 """Smallest log10 of a share that has a colour of its own."""
+_COLOURS: Final = {
+    "cmin": _LEAST,
+    "cmax": 0,
+    "colorscale": [[0, "@card"], [0.65, "@c0"], [1, "@ink"]],
+    "colorbar": {
+        "orientation": "h",
+        "y": 1,
+        "yanchor": "bottom",
+        "thickness": 8,
+        "outlinewidth": 0,
+        "tickvals": [-5, -4, -3, -2, -1, 0],
+        "ticktext": ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
+    },
+}
 _COLUMNS: Final = 60
 """Number of stretches of training in a histogram over time."""
 _PANEL: Final = 165
@@ -33,74 +48,67 @@ Panels = list[tuple[str, dict[str, ReportCurve]]]
 
 
 def region_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
-    """Draw shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram."""
+    """Draw shares of tokens by config; for a few configs the gradient's weight by region and the ratio's histogram.
+
+    Configs that lack one of a figure's curves are left out of it.
+    """
     figures = curve_figures("share/na_lp", "share/pa_lp")(report, styles)
     for prefix, names, draw in (
         ("weight_share", _OUTSIDE, _weight_figure),
-        ("ratio_share", list(RATIO_BINS), _ratio_figure),
+        ("ratio_share", tuple(RATIO_BINS), _ratio_figure),
     ):
-        curves = _curves(report, prefix, names)
-        chosen = [(title, curves[row.id]) for title, row in contrasted_configs(report) if row.id in curves]
-        figures += [draw(chosen)] if chosen else []
+        by_config: dict[str, dict[str, ReportCurve]] = {}
+        for metric in report.curves:
+            head, _, name = metric.key.partition("/")
+            for curve in metric.configs if head == prefix and name in names else []:
+                by_config.setdefault(curve.config_id, {})[name] = curve
+        whole = {id_: curves for id_, curves in by_config.items() if len(curves) == len(names)}
+        chosen = [(title, whole[row.id]) for title, row in contrasted_configs(report) if row.id in whole]
+        figures += [draw(chosen, 60 + _PANEL * len(chosen))] if chosen else []
     return figures
 
 
-def _curves(report: Report, prefix: str, names: Sequence[str]) -> dict[str, dict[str, ReportCurve]]:
-    """Return the curves of `prefix/name` by config id and name; configs that lack one of them are left out."""
-    by_config: dict[str, dict[str, ReportCurve]] = {}
-    for curves in report.curves:
-        head, _, name = curves.key.partition("/")
-        for curve in curves.configs if head == prefix and name in names else []:
-            by_config.setdefault(curve.config_id, {})[name] = curve
-    return {config: by_name for config, by_name in by_config.items() if len(by_name) == len(names)}
-
-
-def _height(chosen: Panels) -> int:
-    return 60 + _PANEL * len(chosen)
-
-
-def _weight_figure(chosen: Panels) -> Figure:
+def _weight_figure(chosen: Panels, height: int) -> Figure:
     steps: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero"}
     shares: Figure = {"title": {"text": "share of the weight"}, "rangemode": "tozero", "tickformat": ".2~%"}
-    layout = panels([title for title, _ in chosen], 1, _height(chosen), steps, shares)
+    layout = panels([title for title, _ in chosen], 1, height, steps, shares)
+    areas = [
+        scatter(
+            "lines",
+            curves[region].steps,
+            curves[region].mean,
+            **axes_of(panel),
+            name=text(REGION_NAMES[region]),
+            stackgroup=f"panel{panel}",
+            line={"color": REGION_COLOURS[region], "width": 1},
+            fillcolor=REGION_COLOURS[region],
+            hovertemplate="%{y:.2%}",
+            showlegend=panel == 0,
+        )
+        for panel, (_, curves) in enumerate(chosen)
+        for region in _OUTSIDE
+    ]
     return {
         "id": "weight_share",
         "title": "Gradient weight outside the clip bounds",
         "note": "Share of the summed |A x weight| by region. The rest lies inside the bounds.",
-        "height": _height(chosen),
-        "data": [
-            _area(region, curves[region], panel) for panel, (_, curves) in enumerate(chosen) for region in _OUTSIDE
-        ],
+        "height": height,
+        "data": areas,
         "layout": layout | {"hovermode": "x unified", "legend": legend() | {"traceorder": "normal"}},
     }
 
 
-def _area(region: str, curve: ReportCurve, panel: int) -> Figure:
-    return scatter(
-        "lines",
-        curve.steps,
-        curve.mean,
-        **axes_of(panel),
-        name=text(REGION_NAMES[region]),
-        stackgroup=f"panel{panel}",
-        line={"color": REGION_COLOURS[region], "width": 1},
-        fillcolor=REGION_COLOURS[region],
-        hovertemplate="%{y:.2%}",
-        showlegend=panel == 0,
-    )
-
-
-def _ratio_figure(chosen: Panels) -> Figure:
+def _ratio_figure(chosen: Panels, height: int) -> Figure:
     steps: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False}
     ratios: Figure = {"title": {"text": "ratio"}, "showgrid": False, "zeroline": False}
-    layout = panels([title for title, _ in chosen], 1, _height(chosen), steps, ratios)
+    layout = panels([title for title, _ in chosen], 1, height, steps, ratios)
     return {
         "id": "ratio_share",
         "title": "Ratio new / old probability of the tokens",
         "note": "Share of tokens in each bin, on a log scale. After each rollout the ratios start at 1 anew.",
-        "height": _height(chosen),
+        "height": height,
         "data": [_histogram(curves, panel) for panel, (_, curves) in enumerate(chosen)],
-        "layout": layout | {"hovermode": "closest", "coloraxis": _colours()},
+        "layout": layout | {"hovermode": "closest", "coloraxis": _COLOURS},
     }
 
 
@@ -108,42 +116,15 @@ def _histogram(bins: Mapping[str, ReportCurve], panel: int) -> Figure:
     """Draw a column for each stretch of training and a row for each bin; cells without a token stay empty."""
     steps = bins[next(iter(RATIO_BINS))].steps
     num = min(_COLUMNS, len(steps))
-    cuts = [len(steps) * i // num for i in range(num + 1)]
-    parts = [slice(start, end) for start, end in pairwise(cuts)]
-    shares = [[_mean(bins[name].mean[part]) for part in parts] for name in RATIO_BINS]
+    parts = [slice(*ends) for ends in pairwise(len(steps) * i // num for i in range(num + 1))]
+    shares = [[mean_of(bins[name].mean[part]) for part in parts] for name in RATIO_BINS]
     return {
         "type": "heatmap",
         "x": [steps[part][-1] for part in parts],
         "y": [name.replace("_to_", " to ").replace("_", " ") for name in RATIO_BINS],
-        "z": [[_log(share) for share in row] for row in shares],
+        "z": [[round(max(_LEAST, math.log10(share)), 3) if share else None for share in row] for row in shares],
         "customdata": shares,
         **axes_of(panel),
         "coloraxis": "coloraxis",
         "hovertemplate": "update %{x}, ratio %{y}: %{customdata:.3%}<extra></extra>",
     }
-
-
-def _colours() -> Figure:
-    return {
-        "cmin": _LEAST,
-        "cmax": 0,
-        "colorscale": [[0, "@card"], [0.65, "@c0"], [1, "@ink"]],
-        "colorbar": {
-            "orientation": "h",
-            "y": 1,
-            "yanchor": "bottom",
-            "thickness": 8,
-            "outlinewidth": 0,
-            "tickvals": [-5, -4, -3, -2, -1, 0],
-            "ticktext": ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
-        },
-    }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
-    return float(f"{sum(present) / len(present):.4g}") if present else None
-
-
-def _log(share: float | None) -> float | None:
-    return round(max(_LEAST, math.log10(share)), 3) if share else None

@@ -1,23 +1,25 @@
 """The search: the configs' results in the order in which they were proposed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import accumulate
 from math import prod
 from typing import Final
 
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, scatter, text
-from sweep_service.report.model import ConfigRow, Report
+from sweep_service.report.model import Report
 from sweep_service.sweep.records import Role
 
 _FEWEST: Final = 10
-"""Number of configs below which the order of the search says nothing."""
+"""With fewer configs the order of the search says nothing."""
 
 
 def search_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
     """Draw tune means in the order in which the configs were proposed, and the best so far; nothing for a grid."""
     space = [row for row in report.configs if Role.SPACE in row.roles]
     rows = sorted((row for row in space if row.tune), key=lambda row: row.number)
-    if len(rows) < _FEWEST or _is_grid(space):
+    params = dict.fromkeys(name for row in space for name in row.params)
+    num_combinations = prod(len({repr(row.params.get(name)) for row in space}) for name in params)
+    if len(rows) < _FEWEST or num_combinations == len(space):  # of a grid the order means nothing
         return []
     numbers, means = [row.number for row in rows], [round(row.tune.mean, 5) for row in rows if row.tune]
     dots = scatter(
@@ -35,13 +37,13 @@ def search_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[F
         "yaxis": {"title": {"text": "objective (tune)"}},
         "hovermode": "closest",
     }
-    note = "Dots: tune means of the configs of the space. Line: the best so far, and as the best of "
-    note += "many flattered by luck."
-    title = "Results in the order of the search"
-    return [{"id": "history", "title": title, "note": note, "data": [best, dots], "layout": layout}]
-
-
-def _is_grid(space: Sequence[ConfigRow]) -> bool:
-    """Say whether every combination of the parameters' values was tried, so that the order means nothing."""
-    names = dict.fromkeys(name for row in space for name in row.params)
-    return prod(len({repr(row.params.get(name)) for row in space}) for name in names) == len(space)
+    return [
+        {
+            "id": "history",
+            "title": "Results in the order of the search",
+            "note": "Dots: tune means of the configs of the space. Line: the best so far, and as the best of many "
+            "flattered by luck.",
+            "data": [best, dots],
+            "layout": layout,
+        }
+    ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, lower_fence, scatter, text, with_gaps
 from sweep_service.report.formatting import count
 from sweep_service.report.model import ConfigRow, Report, StageResult
 from sweep_service.sweep.records import Role, Stage
@@ -22,7 +22,7 @@ _LINE: Final = 15
 _APART: Final = 0.17
 """Distance of tune and confirm seeds from the middle of their config's row, in rows."""
 _FAR: Final = 4.0
-"""Number of widths of the best config's and the comparators' seeds by which a seed at the left edge lies below them."""
+"""A seed at the left edge lies this many widths below the seeds of the best config and of the comparators."""
 
 
 def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | None:
@@ -91,17 +91,16 @@ def _edge(report: Report, rows: Sequence[ConfigRow]) -> float:
     together; minus infinity if all have room.
     """
     best = report.best.config_id if report.best else None
-    central = [value for row in rows if row.id == best or Role.SPACE not in row.roles for value in _values(row)]
+    values_of = {
+        row.id: [seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds] for row in rows
+    }
+    central = [value for row in rows if row.id == best or Role.SPACE not in row.roles for value in values_of[row.id]]
     if not central:
         return -inf
     low, high = lower_fence(central), max(central)
-    values = [value for row in rows for value in _values(row)]
+    values = [value for own in values_of.values() for value in own]
     near = [value for value in values if value >= low - _FAR * (high - low)]
     return min(near) - 0.08 * (max(near) - min(near)) if high > low and len(near) < len(values) else -inf
-
-
-def _values(row: ConfigRow) -> list[float]:
-    return [seed.value for stage in (row.tune, row.confirm) if stage for seed in stage.seeds]
 
 
 def _note(report: Report, rows: Sequence[ConfigRow], edge: float) -> str:
@@ -124,13 +123,10 @@ def _pair_lines(rows: Sequence[ConfigRow], edge: float) -> list[Figure]:
     for position, row in enumerate(rows):
         for seed in row.confirm.seeds if row.confirm else []:
             paths.setdefault(seed.seed, []).append((max(seed.value, edge), position + _APART))
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for _, path in sorted(paths.items()):
-        xs += [*(x for x, _ in path), None]
-        ys += [*(y for _, y in path), None]
-    line = {"color": "@muted", "width": 1}
-    return [scatter("lines", xs[:-1], ys[:-1], hoverinfo="skip", line=line, opacity=0.5)] if xs else []
+    if not paths:
+        return []
+    lines = with_gaps(([x for x, _ in path], [y for _, y in path]) for _, path in sorted(paths.items()))
+    return [scatter("lines", *lines, hoverinfo="skip", line={"color": "@muted", "width": 1}, opacity=0.5)]
 
 
 def _dots(row: ConfigRow, result: StageResult, stage: Stage, y: float, style: ConfigStyle, edge: float) -> list[Figure]:

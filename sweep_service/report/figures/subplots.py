@@ -57,13 +57,13 @@ def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figur
             **y, "domain": [round(bottom, 4), round(top, 4)], "anchor": axis("x", number), "matches": "y",
             "showticklabels": column == 0, "title": y["title"] if column == 0 else {"text": ""},
         }  # fmt: skip
-        layout["annotations"].append(_title(title, left, top))
+        layout["annotations"].append(
+            {
+                "xref": "paper", "yref": "paper", "x": round(left, 4), "y": round(top, 4), "xanchor": "left",
+                "yanchor": "bottom", "text": f"<b>{text(title)}</b>", "font": {"size": 12, "color": "@ink"},
+                "showarrow": False,
+            }
+        )  # fmt: skip
     for kind in ("xaxis", "yaxis"):
         del layout[kind]["matches"]
     return layout
-
-
-def _title(title: str, left: float, top: float) -> Figure:
-    place = {"xref": "paper", "yref": "paper", "x": round(left, 4), "y": round(top, 4)}
-    words = {"text": f"<b>{text(title)}</b>", "font": {"size": 12, "color": "@ink"}, "showarrow": False}
-    return place | {"xanchor": "left", "yanchor": "bottom"} | words

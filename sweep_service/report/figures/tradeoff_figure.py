@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sweep_service.report.figures.figure_style import ENTROPY_KEPT, ConfigStyle, Figure, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import ConfigStyle, Figure, entropy_plane, lower_fence, scatter, text
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.model import ConfigRow, Report, TradeoffPoint
 from sweep_service.report.parts.tradeoff import best_of_both
@@ -17,17 +17,38 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     if not report.tradeoff:
         return []
     rows = {row.id: row for row in report.configs}
-    points = sorted(_with_front(report), key=lambda point: (point.on_front, -rows[point.config_id].number))
+    # the front is of those that never collapsed, since a ruined policy may have much entropy
+    front = best_of_both([point for point in report.tradeoff if not rows[point.config_id].collapsed])
+    points = sorted(
+        (point.model_copy(update={"on_front": point.config_id in front}) for point in report.tradeoff),
+        key=lambda point: (point.on_front, -rows[point.config_id].number),
+    )
     objectives = [point.objective for point in points]
     lowest = lower_fence([point.objective for point in points if not rows[point.config_id].collapsed] or objectives)
     edge = _edge([point for point in points if point.objective >= lowest])
-    front = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
-    stairs = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}
-    line = _scatter("lines", front, edge, line=stairs, hoverinfo="skip")
+    stairs = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
+    dotted = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}
+    traces = [_scatter("lines", stairs, edge, line=dotted, hoverinfo="skip")]
     others = [point for point in points if not styles[point.config_id].shown]
-    traces = [line, *([_cloud(others, rows, edge)] if others else [])]
-    traces += [_point(point, rows[point.config_id], styles[point.config_id], edge) for point in points]
-    traces += _labels(_named(points, rows, styles), points, rows, edge)
+    if others:
+        dots = {"size": 5, "color": "@muted", "symbol": [_symbol(point, edge) for point in others]}
+        traces.append(
+            _scatter("markers", others, edge, marker=dots, opacity=0.45, **_hover(others, rows)),
+        )
+    traces += [_point(point, rows, styles[point.config_id], edge) for point in points]
+    # the names of the baseline and of the best first
+    named = sorted(
+        _named(points, rows, styles),
+        key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective),
+    )
+    traces += point_names(
+        [
+            NamedPoint(point.entropy_kept, max(point.objective, edge), rows[point.config_id].label, point.config_id)
+            for point in named
+        ],
+        [point.entropy_kept for point in points],
+        [max(objective, edge) for objective in objectives],
+    )
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
         "and equals in the other, without those that collapsed in a trial; the rest is faint. Means over confirm "
@@ -36,25 +57,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     )
     if min(objectives) < lowest:
         note += " Triangles at the lower edge: far below."
-    layout: Figure = {
-        "xaxis": {"title": {"text": ENTROPY_KEPT}, "zeroline": False},
-        "yaxis": {"title": {"text": "objective"}, "zeroline": False},
-        "hovermode": "closest",
-    }
-    title = "Objective against the entropy kept"
-    return [{"id": "tradeoff", "title": title, "note": note, "data": traces, "layout": layout, "height": 380}]
-
-
-def _with_front(report: Report) -> list[TradeoffPoint]:
-    """Return the points with the front of those that never collapsed, since a ruined policy may have much entropy."""
-    collapsed = {row.id for row in report.configs if row.collapsed}
-    front = best_of_both([point for point in report.tradeoff if point.config_id not in collapsed])
-    return [point.model_copy(update={"on_front": point.config_id in front}) for point in report.tradeoff]
-
-
-def _scatter(mode: str, points: Sequence[TradeoffPoint], lowest: float, **settings: Any) -> Figure:
-    """Draw points in the plane, none below `lowest`."""
-    return scatter(mode, [p.entropy_kept for p in points], [max(p.objective, lowest) for p in points], **settings)
+    return [entropy_plane("tradeoff", "Objective against the entropy kept", note, traces, "objective")]
 
 
 def _edge(points: Sequence[TradeoffPoint]) -> float:
@@ -62,21 +65,6 @@ def _edge(points: Sequence[TradeoffPoint]) -> float:
     low = min(point.objective if point.objective_low is None else point.objective_low for point in points)
     high = max(point.objective if point.objective_high is None else point.objective_high for point in points)
     return low - 0.08 * (high - low)
-
-
-def _labels(
-    named: Sequence[TradeoffPoint], points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float
-) -> list[Figure]:
-    """Write names, that of the baseline and then those of the best first."""
-    ordered = sorted(named, key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective))
-    return point_names(
-        [
-            NamedPoint(point.entropy_kept, max(point.objective, lowest), rows[point.config_id].label, point.config_id)
-            for point in ordered
-        ],
-        [point.entropy_kept for point in points],
-        [max(point.objective, lowest) for point in points],
-    )
 
 
 def _named(
@@ -90,52 +78,44 @@ def _named(
     return [point for point in drawn if (few and point.on_front) or Role.BASELINE in rows[point.config_id].roles]
 
 
-def _cloud(points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], lowest: float) -> Figure:
-    """Draw the configs that are not shown at first as small dots."""
-    return _scatter(
-        "markers",
-        points,
-        lowest,
-        marker={"size": 5, "color": "@muted", "symbol": [_symbol(point, lowest) for point in points]},
-        opacity=0.45,
-        text=[_hover(point, rows[point.config_id]) for point in points],
-        hovertemplate="%{text}<extra></extra>",
-    )
+def _scatter(mode: str, points: Sequence[TradeoffPoint], lowest: float, **settings: Any) -> Figure:
+    """Draw points in the plane, none below `lowest`."""
+    return scatter(mode, [p.entropy_kept for p in points], [max(p.objective, lowest) for p in points], **settings)
 
 
 def _symbol(point: TradeoffPoint, lowest: float) -> str:
     return "circle" if point.objective >= lowest else "triangle-down"
 
 
-def _point(point: TradeoffPoint, row: ConfigRow, style: ConfigStyle, lowest: float) -> Figure:
-    inside = point.objective >= lowest
-    up = _bars(point.objective, point.objective_low, point.objective_high, style) if inside else {"visible": False}
-    symbol = _symbol(point, lowest) if Role.SPACE in row.roles or not inside else "diamond"
+def _hover(points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow]) -> Figure:
+    texts = [
+        f"<b>{text(rows[point.config_id].label)}</b><br>objective {point.objective:.3f}<br>"
+        f"entropy kept {point.entropy_kept:.2f}<br>{point.n} seeds"
+        for point in points
+    ]
+    return {"text": texts, "hovertemplate": "%{text}<extra></extra>"}
+
+
+def _point(point: TradeoffPoint, rows: Mapping[str, ConfigRow], style: ConfigStyle, lowest: float) -> Figure:
+    def cross(value: float, low: float | None, high: float | None) -> Figure:
+        if low is None or high is None:
+            return {"visible": False}
+        return {
+            "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
+            "color": style.colour, "thickness": 1.2, "width": 0,
+        }  # fmt: skip
+
+    inside, in_space = point.objective >= lowest, Role.SPACE in rows[point.config_id].roles
+    up = cross(point.objective, point.objective_low, point.objective_high) if inside else {"visible": False}
+    symbol = _symbol(point, lowest) if in_space or not inside else "diamond"
     return _scatter(
         "markers",
         [point],
         lowest,
         marker={"size": 11 if point.on_front else 8, "color": style.colour, "symbol": symbol},
-        error_x=_bars(point.entropy_kept, point.entropy_low, point.entropy_high, style),
+        error_x=cross(point.entropy_kept, point.entropy_low, point.entropy_high),
         error_y=up,
         opacity=1 if point.on_front else 0.4,
-        text=[_hover(point, row)],
-        hovertemplate="%{text}<extra></extra>",
-        meta={"config": row.id, "seed": False},
-    )
-
-
-def _bars(value: float, low: float | None, high: float | None, style: ConfigStyle) -> Figure:
-    if low is None or high is None:
-        return {"visible": False}
-    return {
-        "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
-        "color": style.colour, "thickness": 1.2, "width": 0,
-    }  # fmt: skip
-
-
-def _hover(point: TradeoffPoint, row: ConfigRow) -> str:
-    return (
-        f"<b>{text(row.label)}</b><br>objective {point.objective:.3f}<br>entropy kept {point.entropy_kept:.2f}"
-        f"<br>{point.n} seeds"
+        **_hover([point], rows),
+        meta={"config": point.config_id, "seed": False},
     )

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from sweep_service.report.facts.trial_health import COLUMNS
-from sweep_service.report.model import BenchmarkCell, BenchmarkTable, ConfigRow, Report, StageResult, TrialRow
+from sweep_service.report.model import (
+    BenchmarkCell,
+    BenchmarkDifference,
+    BenchmarkTable,
+    ConfigRow,
+    Report,
+    StageResult,
+    TrialRow,
+)
 from sweep_service.report.render.views import Delta, deltas, reference, varied
 from sweep_service.sweep.records import Stage
 from trainers.printable import printable
@@ -42,16 +50,13 @@ def inert(value: Any) -> Any:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = printable(str(value))
-    starts = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
-    return f"'{text}" if starts and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
+    if not (text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)):
+        return text
     try:
         float(text)
     except ValueError:
-        return False
-    return text == text.strip()
+        return f"'{text}"
+    return text if text == text.strip() else f"'{text}"
 
 
 def _trials(report: Report) -> tuple[list[str], list[list[Any]]]:
@@ -77,22 +82,23 @@ def _fields(row: TrialRow | ConfigRow, names: Sequence[str]) -> list[Any]:
 
 
 def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
-    names, against = varied(report), reference(report)
+    names, against, scores = varied(report), reference(report), _benchmark_columns(report.benchmarks)
     confirm, tune = deltas(report, Stage.CONFIRM), deltas(report, Stage.TUNE)
     header = [
         "config_id", "config", "label", "roles", "loss", *names,
         "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
         "tune_mean", "tune_sd", "tune_n", "tune_planned",
         "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
-        *_CONFIG_FIELDS, *_benchmark_columns(report.benchmarks),
+        *_CONFIG_FIELDS, *scores,
     ]  # fmt: skip
-    benchmarks = _benchmarks(report.benchmarks)
+    measured = [row for row in report.benchmarks.rows if not row.initial] if report.benchmarks else []
+    benchmarks = {row.config_id: [row.stage, *(one for cell in row.cells for one in _score(cell))] for row in measured}
     rows = [
         [
             row.id, row.number, row.label, " ".join(row.roles), row.loss, *(row.params.get(name) for name in names),
             *_stage(row.confirm, interval=True), *_stage(row.tune, interval=False),
             against.id if against else None, *_delta(confirm.get(row.id)), *_delta(tune.get(row.id))[:1],
-            *_fields(row, _CONFIG_FIELDS), *benchmarks.get(row.id, [None] * len(_benchmark_columns(report.benchmarks))),
+            *_fields(row, _CONFIG_FIELDS), *benchmarks.get(row.id, [None] * len(scores)),
         ]
         for row in report.configs
     ]  # fmt: skip
@@ -106,12 +112,12 @@ def _stage(result: StageResult | None, *, interval: bool) -> list[Any]:
     return [result.mean, *bounds, result.sd, result.n, result.planned]
 
 
-def _delta(delta: Delta | None) -> list[Any]:
+def _delta(delta: Delta | BenchmarkDifference | None) -> list[Any]:
     return [None, None, None] if delta is None else [delta.difference, delta.low, delta.high]
 
 
 def _benchmark_columns(table: BenchmarkTable | None) -> list[str]:
-    """Return the names of the columns of `_benchmarks`: five for each benchmark and for their mean."""
+    """Return the names of the columns of the stage measured, and of `_score` for each benchmark and for their mean."""
     if table is None:
         return []
     names = [f"benchmark/{column.benchmark or 'mean'}" for column in table.columns]
@@ -119,21 +125,6 @@ def _benchmark_columns(table: BenchmarkTable | None) -> list[str]:
     return ["benchmark_stage", *(f"{name}{part}" for name in names for part in parts)]
 
 
-def _benchmarks(table: BenchmarkTable | None) -> dict[str, list[Any]]:
-    """Return by config id the stage of the measured trials, then each score with its seeds and its distance."""
-    return {
-        row.config_id: [row.stage, *(value for cell in row.cells for value in _score(cell))]
-        for row in (table.rows if table else [])
-        if not row.initial
-    }
-
-
 def _score(cell: BenchmarkCell | None) -> list[Any]:
-    if cell is None:
-        return [None] * 5
-    difference = cell.difference
-    return [
-        cell.mean,
-        cell.num_seeds,
-        *([difference.difference, difference.low, difference.high] if difference else [None, None, None]),
-    ]
+    """Return a score with its seeds and its difference from the baseline."""
+    return [None] * 5 if cell is None else [cell.mean, cell.num_seeds, *_delta(cell.difference)]

@@ -15,7 +15,7 @@ from sweep_service.report.figures import Figure
 _DIGITS: Final = 5
 """Number of significant digits of a fraction: more than a screen can show, yet halving the file."""
 _WORTH: Final = 24
-"""Length of a value's JSON, in letters, from which it is shared if repeated."""
+"""A repeated value is shared if its JSON has at least this many letters."""
 
 
 def embedded(figures: Sequence[Figure]) -> str:
@@ -60,14 +60,14 @@ class _Packer:
     def pack(self, value: Any) -> str:
         text = _json(value)
         if text not in self._places:
-            packed = self._packed_inside(value, text)
+            packed = self._packed(value, text)
             if self._seen[text] < 2:
                 return packed
             self._places[text] = len(self.shared)
             self.shared.append(packed)
         return f'{{"$":{self._places[text]}}}'
 
-    def _packed_inside(self, value: Any, text: str) -> str:
+    def _packed(self, value: Any, text: str) -> str:
         if len(text) < _WORTH or not _parts(value):
             return text
         if isinstance(value, dict):

@@ -13,15 +13,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
-from sweep_service.report.figures import Figure, config_styles, sections
+from sweep_service.report.figures import Figure, config_styles, figure_groups
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
 from sweep_service.report.formatting import count, duration, interval, number, rounded, signed
-from sweep_service.report.model import Comparison, EffectLevel, Exploration, Outcome, Report, Verdict
+from sweep_service.report.model import Outcome, Report, Verdict
 from sweep_service.report.parts.best_config import FILE_NAME
-from sweep_service.report.render import views
+from sweep_service.report.render import bars, views
 from sweep_service.report.render.csv import render_csv
 from sweep_service.report.render.embedding import embedded
+from sweep_service.report.render.sections import sections_of
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role, Stage
 
@@ -35,56 +36,29 @@ _OUTCOMES: Final = {
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
 _COMMAND: Final = re.compile(r"(sweeps extend \S+ --confirm-seeds [0-9]+)")
-Places = dict[str, float]
-"""Position of each mark on an axis by name, in percent of the axis's width."""
 
 
 def render_html(report: Report) -> bytes:
     """Render the page. Equal reports give equal bytes."""
     styles = config_styles(report)
-    seeds, figures = seed_figure(report, styles), sections(report, styles)
-    drawn = [*([seeds] if seeds else []), *(figure for section in figures for figure in section.figures)]
-    compared = views.compared(report)
-    ends = views.axis(compared, report.verdict.comparison)
+    seeds, groups = seed_figure(report, styles), figure_groups(report, styles)
+    drawn = [*([seeds] if seeds else []), *(figure for group in groups.values() for figure in group.figures)]
     script = (_PAGE / "page.js").read_text()
     context = {
         "report": report,
-        "styles": styles,
-        "exploring": _explores(report),
-        "contents": _contents(report),
-        "sentence": views.sentence(report),
+        "sections": sections_of(report, groups),
         "outcome_note": _outcome_note(report.verdict),
-        "scale": _scale(report.verdict.comparison),
-        "numbers": {trial.id: trial.number for trial in report.trials},
-        "column_notes": views.column_notes(report.benchmarks) if report.benchmarks else [],
-        "column_names": views.column_names(report.benchmarks) if report.benchmarks else [],
-        "entropy_kept": views.entropy_kept(report),
-        "passes": views.passes(report.benchmarks) if report.benchmarks else [],
-        "varied": views.varied(report),
-        "reference": views.reference(report),
-        "against": views.reference_name(report),
-        "tune_deltas": views.deltas(report, Stage.TUNE),
-        "compared": compared,
-        "comparator": views.comparator_name(compared),
-        "confidence": views.confidence(report),
-        "marks": {id_: _marks(c.low, c.difference, c.high, *ends) for id_, c in compared.items()},
-        "zero": views.place(0, *ends),
-        "spread_text": views.spread_text(report),
-        "budgets": views.budgets(report),
-        "units": views.units(report),
-        "effects": _effects(report.exploration),
-        "seeds": seeds,
-        "sections": {section.id: section for section in figures},
+        "styles": styles,
         "legend": sorted(report.configs, key=lambda row: (not styles[row.id].shown, row.number)),
-        "prompts": views.prompts(report.samples),
-        "failures": views.failures(report),
-        "file_name": FILE_NAME,
-        "files": _files(report),
+        "seeds": seeds,
+        "groups": groups,
         "figures": Markup(embedded(drawn)),
+        "files": _files(report),
         "style": Markup((_PAGE / "page.css").read_text()),
         "script": Markup(script),
         "plotly": Markup(get_plotlyjs()),
-        "policy": _policy(script),
+        "policy": f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'",
     }
     return _environment().get_template("page.html.j2").render(context).encode()
 
@@ -97,7 +71,12 @@ def page_script() -> bytes:
 @lru_cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_PAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     cast("dict[str, Any]", environment.filters).update(
         number=number,
@@ -105,7 +84,8 @@ def _environment() -> Environment:
         count=count,
         short_name=short_name,
         value_text=value_text,
-        utc=_utc,
+        blank=lambda value: "" if value is None else value,
+        utc=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         amount=_amount,
         duration=duration,
         cell_note=views.cell_note,
@@ -114,13 +94,10 @@ def _environment() -> Environment:
         with_commands=_with_commands,
     )
     cast("dict[str, Any]", environment.globals).update(
-        interval=interval, rounded=rounded, SPACE=Role.SPACE, DASHES=DASHES
-    )
+        views=views, bars=bars, interval=interval, rounded=rounded, SPACE=Role.SPACE, TUNE=Stage.TUNE,
+        DASHES=DASHES, FILE_NAME=FILE_NAME,
+    )  # fmt: skip
     return environment
-
-
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _amount(value: float) -> str:
@@ -145,65 +122,16 @@ def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
     return list(zip(figures, wide, strict=True))
 
 
-def _contents(report: Report) -> list[tuple[str, str]]:
-    """Return anchor and name of every part that the page has, in its order."""
-    parts = [
-        ("configs", "Seeds and configs", True),
-        ("warnings", f"Warnings {len(report.cautions)}", bool(report.cautions)),
-        ("exploration", "Parameters", _explores(report)),
-        ("curves", "Curves", bool(report.curves)),
-        ("benchmarks", "Benchmarks", report.benchmarks is not None),
-        ("best", "What to do next", report.best is not None),
-        ("details", "Details", True),
-    ]
-    return [(anchor, name) for anchor, name, there in parts if there]
-
-
-def _explores(report: Report) -> bool:
-    """Say whether what parameters do is the report's main part, because nothing was confirmed."""
-    known = report.exploration is not None or report.importance is not None
-    return known and report.verdict.outcome is Outcome.EXPLORATORY
-
-
 def _outcome_note(verdict: Verdict) -> str:
-    found = verdict.comparison
-    if verdict.outcome is Outcome.UNDECIDED and found and found.tolerated is not None:
+    comparison = verdict.comparison
+    if verdict.outcome is Outcome.UNDECIDED and comparison and comparison.tolerated is not None:
         return "The interval is of runs that did not collapse or fail; those that did may cost more than it shows."
-    return _OUTCOMES[verdict.outcome].format(f"{100 * found.confidence:.4g} %" if found else "")
+    return _OUTCOMES[verdict.outcome].format(f"{100 * comparison.confidence:.4g} %" if comparison else "")
 
 
 def _with_commands(text: str) -> Markup:
     """Mark the commands in a text as code, which is not broken at a hyphen."""
     return Markup(_COMMAND.sub(r"<code class=command>\1</code>", str(escape(text))))
-
-
-def _scale(comparison: Comparison | None) -> Places | None:
-    """Place the verdict's interval on an axis with zero in the middle and room for a label beyond either end."""
-    if comparison is None or comparison.low is None or comparison.high is None:
-        return None
-    reach = 1.7 * max(abs(comparison.low), abs(comparison.high)) or 1.0
-    values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high, "zero": 0.0}
-    return {name: views.place(value, -reach, reach, margin=0) for name, value in values.items()}
-
-
-def _marks(low: float | None, mean: float, high: float | None, least: float, most: float) -> Places:
-    """Place a mean and its interval on an axis, which may end before them; without an interval they coincide."""
-    values = {"low": mean if low is None else low, "mean": mean, "high": mean if high is None else high}
-    return {name: views.place(value, least, most) for name, value in values.items()}
-
-
-def _effects(exploration: Exploration | None) -> list[list[tuple[EffectLevel, Places]]]:
-    """Pair each effect's levels with their marks; all effects share one axis, so that strong ones look strong."""
-    if exploration is None:
-        return []
-    levels = [level for effect in exploration.effects for level in effect.levels]
-    values = [value for level in levels for value in (level.low, level.mean, level.high) if value is not None]
-    least, most = min(values, default=0.0), max(values, default=1.0)
-
-    return [
-        [(level, _marks(level.low, level.mean, level.high, least, most)) for level in effect.levels]
-        for effect in exploration.effects
-    ]
 
 
 def _files(report: Report) -> dict[str, str]:
@@ -212,13 +140,6 @@ def _files(report: Report) -> dict[str, str]:
     if report.best is not None:
         contents[FILE_NAME] = report.best.yaml.encode()
     return {name: f"data:text/plain;base64,{base64.b64encode(content).decode()}" for name, content in contents.items()}
-
-
-def _policy(script: str) -> str:
-    return (
-        f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(script: str) -> str:

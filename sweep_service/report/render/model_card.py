@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from sweep_service.report.formatting import NOTHING, count, estimate, number, plain
-from sweep_service.report.model import BenchmarkTable, BestConfig, ConfigRow, Report
+from sweep_service.report.model import BenchmarkTable, BestConfig, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
-from sweep_service.report.render.markdown import bullets, fenced, table
+from sweep_service.report.render.markdown_text import bullets, fenced, table, titled
 from sweep_service.schemas import TrialView
 from sweep_service.sweep.records import Role, Stage
 from trainers.catalog.entries import ModelEntry
@@ -41,25 +41,21 @@ class Exported(NamedTuple):
 
 def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
     """Write the card, with the head that the Hugging Face Hub reads."""
-    parts = [
+    trained = [(plain(name), plain(value)) for name, value in _settings(exported)]
+    origin = [(plain(name), plain(text)) for name, text in _origin(report, best, exported)]
+    again = f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
+    blocks = [
         _head(exported),
         f"# {plain(report.sweep.name)}: {plain(best.label)}",
-        _summary(report, exported),
-        "## What the sweep found",
-        _finding(report),
-        table(*_results(report, best, exported)),
-        *(_benchmarks(report.benchmarks, report, best, exported) if report.benchmarks else ()),
-        "## This model",
-        _this_model(exported),
-        "## What was trained",
-        table(("setting", "value"), [(plain(name), plain(value)) for name, value in _settings(exported)]),
-        "## Train it again",
-        _again(exported),
-        table(("what", "which"), [(plain(name), plain(text)) for name, text in _origin(report, best, exported)]),
-        "## Limits",
-        bullets(_limits(report, exported)),
+        _summary(exported),
+        *titled("What the sweep found", [*_finding(report), table(*_results(report, best, exported))]),
+        *titled("Benchmarks", _benchmarks(report.benchmarks, report, best, exported) if report.benchmarks else []),
+        *titled("This model", _this_model(exported)),
+        *titled("What was trained", [table(("setting", "value"), trained)]),
+        *titled("Train it again", [again, fenced(_command(exported), "sh"), table(("what", "which"), origin)]),
+        *titled("Limits", [bullets(_limits(report, exported))]),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(blocks) + "\n"
 
 
 def trial_yaml(report: Report, best: BestConfig, exported: Exported) -> str:
@@ -95,7 +91,7 @@ def _is_adapter(exported: Exported) -> bool:
     return "base" in exported.facts and not exported.facts["merged"]
 
 
-def _summary(report: Report, exported: Exported) -> str:
+def _summary(exported: Exported) -> str:
     trial, kind = exported.trial, "The LoRA adapters of" if _is_adapter(exported) else "The policy of"
     merged = " Its LoRA adapters are merged into the base model." if exported.facts["merged"] else ""
     return (
@@ -114,22 +110,25 @@ def _base_name(exported: Exported) -> str:
     return f"{entry.origin.repository}@{entry.origin.revision or 'unknown revision'}"
 
 
-def _finding(report: Report) -> str:
-    parts = [f"**{report.verdict.outcome}**: {plain(views.sentence(report))}"]
-    if report.verdict.ties is not None:
-        parts.append(plain(report.verdict.ties.text))
-    parts.append(f"Objective: {plain(report.objective)}.")
-    if report.cautions:
-        parts.append("Warnings of the report:")
-        parts.append(bullets([f"{plain(item.code)}: {plain(item.text)}" for item in report.cautions]))
-    return "\n\n".join(parts)
+def _finding(report: Report) -> list[str]:
+    ties = [plain(report.verdict.ties.text)] if report.verdict.ties else []
+    warnings = [f"{plain(item.code)}: {plain(item.text)}" for item in report.cautions]
+    return [
+        f"**{report.verdict.outcome}**: {plain(views.sentence(report))}",
+        *ties,
+        f"Objective: {plain(report.objective)}.",
+        *(["Warnings of the report:", bullets(warnings)] if warnings else []),
+    ]
 
 
 def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return head and rows of a table: the objective of the config and of its comparator, by seed."""
     stage = exported.trial.stage
     rows = {row.id: row for row in report.configs}
-    against = _comparator(report, best, rows)
+    if report.verdict.comparison is not None:
+        against = rows[report.verdict.comparison.comparator_id]
+    elif (against := views.reference(report)) is not None and against.id == best.config_id:
+        against = None
     results = [row.stage(stage) if row else None for row in (rows[best.config_id], against)]
     own, others = (result.by_seed if result else {} for result in results)
     means = [estimate(result.mean, result.low, result.high) if result else NOTHING for result in results]
@@ -146,15 +145,8 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
     return (header, lines) if against else (header[:2], [line[:2] for line in lines])
 
 
-def _comparator(report: Report, best: BestConfig, rows: Mapping[str, ConfigRow]) -> ConfigRow | None:
-    if report.verdict.comparison is not None:
-        return rows[report.verdict.comparison.comparator_id]
-    reference = views.reference(report)
-    return None if reference is None or reference.id == best.config_id else reference
-
-
 def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, exported: Exported) -> list[str]:
-    """Return the section with this model's scores, its configuration's, the initial model's and the baseline's."""
+    """Return this model's scores, its configuration's, the initial model's and the baseline's."""
     own = next((row.benchmarks for row in report.trials if row.id == exported.trial.id), {})
     baselines = {row.id for row in report.configs if Role.BASELINE in row.roles}
     config = next((row for row in measured.rows if row.config_id == best.config_id and not row.initial), None)
@@ -186,10 +178,10 @@ def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, expo
         "Scores of configurations are means over training seeds. Differences are paired by seed and by problem; their "
         "intervals count other seeds and other problems of the same kind. No benchmark chose this configuration."
     )
-    return ["## Benchmarks", plain(measured.sentence), table(header, lines), how]
+    return [plain(measured.sentence), table(header, lines), how]
 
 
-def _this_model(exported: Exported) -> str:
+def _this_model(exported: Exported) -> list[str]:
     trial, facts = exported.trial, exported.facts
     evaluated = (
         f"Its last evaluation, after {trial.step} updates, gave an avg@k of {exported.evaluation!r} on the validation "
@@ -197,14 +189,14 @@ def _this_model(exported: Exported) -> str:
         if exported.evaluation is not None
         else f"Its objective is {number(trial.objective)}."
     )
-    parts = [f"{evaluated} {facts['parameters']:,} parameters, stored as {plain(str(facts['dtype']))}.", "To check it:"]
-    parts.append(fenced(_command(exported, "--evaluate ."), "sh"))
-    parts.append(
+    return [
+        f"{evaluated} {facts['parameters']:,} parameters, stored as {plain(str(facts['dtype']))}.",
+        "To check it:",
+        fenced(_command(exported, "--evaluate ."), "sh"),
         "With the weights in float32, on the same kind of CPU, with the same versions and not merged, this gives the "
         "same digits. Otherwise single tokens may be sampled differently, and with them the number moves a little. "
-        "`generation_config.json` has the temperature and top_p of the evaluations."
-    )
-    return "\n\n".join(parts)
+        "`generation_config.json` has the temperature and top_p of the evaluations.",
+    ]
 
 
 def _settings(exported: Exported) -> list[tuple[str, str]]:
@@ -240,11 +232,6 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 
-def _again(exported: Exported) -> str:
-    text = f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
-    return f"{text}\n\n{fenced(_command(exported), 'sh')}"
-
-
 def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[str, str]]:
     origin = {
         "sweep": f"{report.sweep.name}, {report.sweep.id}",
@@ -258,17 +245,15 @@ def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[
 
 
 def _limits(report: Report, exported: Exported) -> list[str]:
+    interim = ["The sweep was still going on; its findings may have changed since."] if report.interim else []
     beyond = " and on the benchmarks above" if report.benchmarks else " only"
     chose = "others of which" if report.halves else "which also"
-    limits = [
+    return [
+        *interim,
+        "Exploratory: the configuration was chosen on these very seeds and confirmed on no others."
+        if exported.trial.stage is Stage.TUNE
+        else "The interval is of the configuration over seeds; this model is one of them.",
         f"Measured on this sweep's validation problems, {chose} chose the configuration,{beyond}; nothing is known of "
         "other tasks, of safety or of bias.",
         "Licence: as the base model's and the data's; this card knows neither.",
     ]
-    if exported.trial.stage is Stage.TUNE:
-        limits.insert(0, "Exploratory: the configuration was chosen on these very seeds and confirmed on no others.")
-    else:
-        limits.insert(0, "The interval is of the configuration over seeds; this model is one of them.")
-    if report.interim:
-        limits.insert(0, "The sweep was still going on; its findings may have changed since.")
-    return limits

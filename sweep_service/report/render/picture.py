@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, config_styles
 from sweep_service.report.figures.seed_dots import seed_rows, tune_rank
-from sweep_service.report.model import ConfigRow, Report, ReportCurve
+from sweep_service.report.model import ConfigRow, Report
 from sweep_service.sweep.records import Role
 
 _STYLE: Final[dict[Any, Any]] = {
@@ -48,13 +48,13 @@ _WIDTH: Final = 12.5
 _TITLE_LETTERS: Final = 112
 """Largest number of letters in a line of the verdict above the panels."""
 _FOOT_LETTERS: Final = 165
-"""Largest number of letters in a line of what is said of benchmarks below the panels."""
+"""Largest number of letters in a line of the sentence on benchmarks below the panels."""
 _LEGEND_LETTERS: Final = 150
 """Largest number of letters in a line of the legend, each label's line sample included."""
 _FEW: Final = 6
 """Number of configs of the space drawn where the page shows none at first: the best by their tune mean."""
 _MOST_BANDS: Final = 8
-"""Number of configs up to which bands and single seeds can be told apart."""
+"""With more configs, bands and single seeds could not be told apart, and are left out."""
 
 
 def render_picture(report: Report, kind: Literal["png", "svg"]) -> bytes:
@@ -71,7 +71,11 @@ def render_picture(report: Report, kind: Literal["png", "svg"]) -> bytes:
 
 
 def _overview(report: Report) -> Figure:
-    styles, seeds = _styles(report), seed_rows(report)
+    styles, seeds = config_styles(report), seed_rows(report)
+    space = [row for row in report.configs if Role.SPACE in row.roles]
+    if not any(styles[row.id].shown for row in space):  # where the page shows none at first, the best get colours
+        for place, row in enumerate(sorted(space, key=tune_rank)[:_FEW]):
+            styles[row.id] = replace(styles[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
     drawn = {curve.config_id for metric in report.curves for curve in metric.configs}
     shown = [row for row in sorted(report.configs, key=lambda row: row.number) if styles[row.id].shown]
     named = [row for row in shown if row.id in drawn]
@@ -90,22 +94,12 @@ def _overview(report: Report) -> Figure:
     _draw_seeds(below.subplots(), report, seeds, styles)
     _draw_legend(above, named, styles, columns)
     if report.benchmarks is not None:
-        said = textwrap.fill(literal(f"Benchmarks. {report.benchmarks.sentence}"), _FOOT_LETTERS)
-        below.supxlabel(said, x=0.01, ha="left", fontsize=9.5, parse_math=False)
+        foot = textwrap.fill(literal(f"Benchmarks. {report.benchmarks.sentence}"), _FOOT_LETTERS)
+        below.supxlabel(foot, x=0.01, ha="left", fontsize=9.5, parse_math=False)
     lead = f"{report.sweep.name}: {'interim. ' if report.interim else ''}"
     title = textwrap.fill(literal(lead + report.verdict.sentence), _TITLE_LETTERS)
     above.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", parse_math=False)
     return figure
-
-
-def _styles(report: Report) -> dict[str, ConfigStyle]:
-    """Return the page's styles; where these show none of the space at first, the best configs get colours."""
-    styles = config_styles(report)
-    space = [row for row in report.configs if Role.SPACE in row.roles]
-    if not any(styles[row.id].shown for row in space):
-        for place, row in enumerate(sorted(space, key=tune_rank)[:_FEW]):
-            styles[row.id] = replace(styles[row.id], colour=f"@c{place % NUM_COLOURS}", shown=True)
-    return styles
 
 
 def _draw_curves(ax: Axes, report: Report, key: str, styles: Mapping[str, ConfigStyle]) -> None:
@@ -116,20 +110,18 @@ def _draw_curves(ax: Axes, report: Report, key: str, styles: Mapping[str, Config
     ax.set_xlabel("optimizer updates (thick lines: means over seeds)")
     metric = report.curves_of(key)
     curves = [curve for curve in metric.configs if styles[curve.config_id].shown] if metric else []
+    around = len(curves) <= _MOST_BANDS
     for curve in sorted(curves, key=lambda curve: curve.config_id):
-        _draw_curve(ax, curve, styles[curve.config_id], around=len(curves) <= _MOST_BANDS)
+        style = styles[curve.config_id]
+        colour = _colour(style)
+        if around and curve.low:
+            ax.fill_between(curve.steps, _gaps(curve.low), _gaps(curve.high), color=colour, alpha=0.13, linewidth=0)
+        for seed in curve.seeds if around else []:
+            ax.plot(seed.steps, _gaps(seed.values), color=colour, linewidth=0.5, alpha=0.3, zorder=1)
+        ax.plot(curve.steps, _gaps(curve.mean), color=colour, linestyle=_dashes(style), linewidth=2.0, zorder=3)
     ax.set_xlim(left=0)
     if not curves:
         _say_empty(ax)
-
-
-def _draw_curve(ax: Axes, curve: ReportCurve, style: ConfigStyle, *, around: bool) -> None:
-    colour = _colour(style)
-    if around and curve.low:
-        ax.fill_between(curve.steps, _gaps(curve.low), _gaps(curve.high), color=colour, alpha=0.13, linewidth=0)
-    for seed in curve.seeds if around else []:
-        ax.plot(seed.steps, _gaps(seed.values), color=colour, linewidth=0.5, alpha=0.3, zorder=1)
-    ax.plot(curve.steps, _gaps(curve.mean), color=colour, linestyle=_dashes(style), linewidth=2.0, zorder=3)
 
 
 def _collapse_zone(ax: Axes, report: Report) -> None:
@@ -196,7 +188,7 @@ def _gaps(values: Sequence[float | None]) -> list[float]:
 
 
 def _dashes(style: ConfigStyle) -> Any:
-    """Return the line style in units of the line's width, of which matplotlib takes the pattern."""
+    """Return the line style for matplotlib, which counts dashes in widths of the line."""
     pattern = DASHES[style.dash]
     return (0, tuple(length / 3 for length in pattern)) if pattern else "-"
 
@@ -207,7 +199,7 @@ def _colour(style: ConfigStyle) -> str:
 
 @lru_cache
 def _page_colours() -> dict[str, str]:
-    """Read the page's colours in its light mode, by the names of its variables."""
+    """Read the page's colours in its light mode, by name."""
     light = (Path(__file__).parent / "page" / "page.css").read_text().partition("@media")[0]
     return dict(re.findall(r"--(\w+): (#\w{6});", light))
 
@@ -225,9 +217,5 @@ def literal(value: str, most: int | None = None) -> str:
 def _letter(letter: str) -> str:
     if not letter.isprintable():
         return " "
-    return letter if _font().get_char_index(ord(letter)) else "\N{WHITE SQUARE}"
-
-
-@lru_cache
-def _font() -> Any:
-    return get_font(str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"))
+    font = get_font(str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"))  # kept by matplotlib
+    return letter if font.get_char_index(ord(letter)) else "\N{WHITE SQUARE}"

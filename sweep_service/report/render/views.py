@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import (
@@ -22,9 +21,6 @@ from sweep_service.report.model import (
 from sweep_service.report.verdict.comparators import COMMON, KINDS
 from sweep_service.sweep.labels import ROLE_NAMES
 from sweep_service.sweep.records import Role, Stage
-
-_REACH: Final = 3.0
-"""The axis extends to this multiple of the verdict interval's largest bound."""
 
 
 def confidence(report: Report) -> str:
@@ -46,6 +42,14 @@ def sentence(report: Report) -> str:
     """Return the verdict's sentence without the outcome's name in front."""
     outcome, separator, rest = report.verdict.sentence.partition(": ")
     return rest if separator and outcome == report.verdict.outcome else report.verdict.sentence
+
+
+def interim_text(report: Report) -> str:
+    """Warn of the numbers of a sweep that goes on."""
+    return (
+        f"The sweep is {report.sweep.state.lower()}; every number may still change, and the intervals do not allow for "
+        "looking early."
+    )
 
 
 def reference(report: Report) -> ConfigRow | None:
@@ -158,12 +162,17 @@ def missing_text(row: BenchmarkRow) -> str:
 
 def passes(table: BenchmarkTable) -> list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]]:
     """Return for each benchmark its name, the values of k, and each row's label with its pass@k by k."""
-    found: list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]] = []
+    tables: list[tuple[str, list[int], list[tuple[str, dict[int, float]]]]] = []
     for place, name in enumerate(column_names(table)):
         cells = [(row.label, cell.pass_at_k) for row in table.rows if (cell := row.cells[place]) and cell.pass_at_k]
         if cells:
-            found.append((name, sorted({k for _, by_k in cells for k in by_k}), cells))
-    return found
+            tables.append((name, sorted({k for _, by_k in cells for k in by_k}), cells))
+    return tables
+
+
+def trial_numbers(report: Report) -> dict[str, int]:
+    """Return each trial's number by its id."""
+    return {trial.id: trial.number for trial in report.trials}
 
 
 def failures(report: Report) -> list[TrialRow]:
@@ -187,25 +196,3 @@ def prompts(groups: Sequence[SampleGroup]) -> list[Prompt]:
             by_prompt.setdefault(item.prompt, [[] for _ in groups])[place].append(item)
     shared = sorted(by_prompt.items(), key=lambda entry: -sum(bool(items) for items in entry[1]))
     return [Prompt(text, completions) for text, completions in shared]
-
-
-def place(value: float, low: float, high: float, margin: float = 4.0) -> float:
-    """Return where a value lies between two others, in percent of the width, with a margin on both sides."""
-    span = (high - low) or 1.0
-    return round(margin + (100 - 2 * margin) * (value - low) / span, 2)
-
-
-def axis(comparisons: Mapping[str, Comparison], verdict: Comparison | None) -> tuple[float, float]:
-    """Return the ends of an axis for intervals and zero; a config that lost far does not stretch it.
-
-    It reaches at most `_REACH` times as far from zero as the verdict's interval; without one it has room for all.
-    """
-    shown = [value for c in comparisons.values() for value in _ends(c)]
-    reach = _REACH * max(map(abs, _ends(verdict))) if verdict and verdict.low is not None else 0.0
-    low, high = min([0.0, *shown]), max([0.0, *shown])
-    return (max(low, -reach), min(high, reach)) if reach else (low, high)
-
-
-def _ends(comparison: Comparison) -> list[float]:
-    values = (comparison.low, comparison.difference, comparison.high)
-    return [value for value in values if value is not None]

@@ -16,8 +16,13 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, detectable_effect, student_critical
-from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance, problem_error
+from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, student_critical
+from sweep_service.report.statistics.seeds_and_problems import (
+    ErrorParts,
+    ProblemVariance,
+    problem_error,
+    whole_problems,
+)
 from sweep_service.sweep.spec import MIN_SEEDS
 
 EQUAL: Final = "all of them gave the same, so nothing can be said of their spread"
@@ -128,17 +133,24 @@ def differences(
     pairs = Pairs(arms)
     compared = [_Pair(*ids, pairs.seeds(*ids)) for ids in comparators.items() if ids[0] != ids[1]]
     compared = [pair for pair in compared if pair.seeds_S.any()]
-    links = [(_link(a, b), _overlap(a, b)) for index, a in enumerate(compared) for b in compared[:index]]
+    couples = [(one, other) for index, one in enumerate(compared) for other in compared[:index]]
     most = 0.5 if shared else 0.0
-    correlation = min((link * overlap for link, overlap in links), default=most)
-    of_problems = min((link for link, _ in links), default=most)
+    correlation = min((_link(*couple) * _overlap(*couple) for couple in couples), default=most)
+    of_problems = min((_link(*couple) for couple in couples), default=most)
     bounded: dict[str, Difference] = {}
     for pair in compared:
         plain = pairs.difference(pair.config_id, pair.comparator_id)
         family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
-        bounded[pair.config_id] = _with_bounds(
-            replace(plain, family=family, confidence=confidence), correlation, of_problems
-        )
+        plain = replace(plain, family=family, confidence=confidence)
+        if (parts := plain.parts) is not None:
+            below = parts.lower_width(family, correlation, of_problems, confidence)
+            plain = replace(
+                plain,
+                low=plain.difference - below,
+                high=plain.difference + parts.upper_width(confidence),
+                detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
+            )
+        bounded[pair.config_id] = plain
     return bounded
 
 
@@ -148,19 +160,6 @@ class _Pair(NamedTuple):
     config_id: str
     comparator_id: str
     seeds_S: Flags
-
-
-def _with_bounds(plain: Difference, correlation: float, of_problems: float) -> Difference:
-    parts = plain.parts
-    if parts is None:
-        return plain
-    below = parts.lower_width(plain.family, correlation, of_problems, plain.confidence)
-    return replace(
-        plain,
-        low=plain.difference - below,
-        high=plain.difference + parts.upper_width(plain.confidence),
-        detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
-    )
 
 
 def _link(one: _Pair, other: _Pair) -> float:
@@ -173,7 +172,7 @@ def _link(one: _Pair, other: _Pair) -> float:
 
 
 def _overlap(one: _Pair, other: _Pair) -> float:
-    """Return by how much two pairs rest on the same seeds: 1 for exactly the same ones."""
+    """Return the share of seeds that two pairs have in common: 1 for exactly the same ones."""
     both, sizes = int((one.seeds_S & other.seeds_S).sum()), int(one.seeds_S.sum()) * int(other.seeds_S.sum())
     return both / math.sqrt(sizes)
 
@@ -187,7 +186,9 @@ class Pairs:
         self._steady_A = np.array([arm.steady for arm in arms], dtype=bool)
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
-        self._rates_ASP = _rates(arms, seeds)
+        problems = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
+        rates = [[[arm.rates.get(seed, {}).get(name, math.nan) for name in problems] for seed in seeds] for arm in arms]
+        self._rates_ASP = np.array(rates, dtype=float).reshape(len(arms), len(seeds), len(problems))
         deltas_AAS = self._values_AS[:, None] - self._values_AS
         self._num_AA = np.logical_not(np.isnan(deltas_AAS)).sum(axis=2)
         self._means_AA = np.nansum(deltas_AAS, axis=2) / np.maximum(self._num_AA, 1)
@@ -208,7 +209,7 @@ class Pairs:
         variance, df = self._variance(one, other)
         if variance <= _NO_VARIANCE:
             return Difference(n, estimate)
-        seeds, problems = math.sqrt(2 * variance / n), self._problems(one, other)
+        seeds, problems = math.sqrt(2 * variance / n), self.problems(config_id, other_id)
         plain = Difference(n, estimate, seeds, seeds, df, variance="pooled" if df > n - 1 else "pair")
         if problems is None:
             return plain
@@ -241,16 +242,12 @@ class Pairs:
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
     def problems(self, config_id: str, other_id: str) -> ProblemVariance | None:
-        """Estimate the problems' part of the error of two configs' difference; None where they were not counted."""
-        return self._problems(self._row[config_id], self._row[other_id])
-
-    def _problems(self, one: int, other: int) -> ProblemVariance | None:
-        """Estimate the problems' part of a pair's error; None unless every shared seed of both was counted."""
-        shared_S = ~np.isnan(self._values_AS[one] - self._values_AS[other])
-        deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[shared_S]
+        """Estimate the problems' part of two configs' error; None unless every shared seed of both was counted."""
+        one, other = self._row[config_id], self._row[other_id]
+        deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[self.seeds(config_id, other_id)]
         if np.isnan(deltas_SP).all(axis=1).any():
             return None
-        return problem_error([deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]])
+        return problem_error([whole_problems(deltas_SP)])
 
     def spread(self) -> tuple[float, int] | None:
         """Return the variance of all steady configs' error and its degrees of freedom, from any number of seeds.
@@ -262,15 +259,3 @@ class Pairs:
         df = int(weights_AA.sum() / max(1, self._steady_A.sum()))
         variance = float((weights_AA * self._variances_AA).sum() / max(1, weights_AA.sum()))
         return (variance, df) if df and variance > _NO_VARIANCE else None
-
-
-def _rates(arms: Sequence[Arm], seeds: Sequence[int]) -> Floats:
-    """Return the share of right samples by arm, seed and problem; NaN for a missing one."""
-    names = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
-    column = {name: place for place, name in enumerate(names)}
-    rates_ASP = np.full((len(arms), len(seeds), len(names)), math.nan)
-    for row, arm in enumerate(arms):
-        for place, seed in enumerate(seeds):
-            for name, rate in arm.rates.get(seed, {}).items():
-                rates_ASP[row, place, column[name]] = rate
-    return rates_ASP

@@ -9,7 +9,7 @@ from scipy import special
 from sweep_service.report.statistics.critical_values import Floats
 
 _EXACT = 1e-20
-"""Share of the total below which a residual sum of squares is rounding, not noise."""
+"""A residual sum of squares below this share of the total is rounding, not noise."""
 
 
 @dataclass(frozen=True)

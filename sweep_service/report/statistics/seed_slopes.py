@@ -2,7 +2,7 @@
 
 Every seed of a stage trains the same configs, so that the seeds' slopes are draws of one quantity, and Student's t over
 seeds is exact for normal errors. Nothing is assumed of the configs: one may be noisier than others, results may be
-curved in the setting, and a seed may change the slope. What seeds add to all their trials drops out. Where trials are
+curved in the setting, and a seed may change the slope. The seeds' own effects drop out. Where trials are
 missing, seeds' slopes are unlike in precision, and Student's t with equal weights stays valid (Ibragimov and Mueller,
 2010: it is conservative at 5 %). Simulations behind the choice: docs/statistics.md.
 """
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 _LEAST_SPREAD: Final = 0.5
-"""Share of the widest seed's spread from which a seed counts; a fragment would weigh as much as a whole design."""
+"""A seed counts if it has this share of the widest seed's spread; a fragment would weigh as much as a whole design."""
 _NO_SPREAD: Final = 1e-12
 
 
@@ -42,26 +42,15 @@ def seed_slopes(points: Iterable[SettingPoint]) -> SeedSlopes:
     seeds: dict[int, dict[str, list[SettingPoint]]] = {}
     for point in points:
         seeds.setdefault(point.seed, {}).setdefault(point.group, []).append(point)
-    sums = {seed: _sums(groups.values()) for seed, groups in seeds.items()}
-    varied = {seed: found for seed, found in sums.items() if found.spread > _NO_SPREAD}
-    least = _LEAST_SPREAD * max((found.spread for found in varied.values()), default=0.0)
-    whole = {seed: found for seed, found in varied.items() if found.spread >= least}
-    slopes = {seed: whole[seed].product / whole[seed].spread for seed in sorted(whole)}
-    return SeedSlopes(slopes, len(varied) - len(whole))
-
-
-class _Sums(NamedTuple):
-    product: float
-    """Sum over groups of (setting about its mean) times result."""
-    spread: float
-    """Sum over groups of the squares of the setting about its mean."""
-
-
-def _sums(groups: Iterable[Iterable[SettingPoint]]) -> _Sums:
-    product = spread = 0.0
-    for group in groups:
-        rows = np.array([(point.setting, point.result) for point in group])
-        centred = rows[:, 0] - rows[:, 0].mean()
-        product += float(centred @ rows[:, 1])
-        spread += float(centred @ centred)
-    return _Sums(product, spread)
+    products: dict[int, float] = dict.fromkeys(seeds, 0.0)  # of the setting about its group's mean and the result
+    spreads: dict[int, float] = dict.fromkeys(seeds, 0.0)  # squares of the setting about its group's mean
+    for seed, groups in seeds.items():
+        for group in groups.values():
+            rows = np.array([(point.setting, point.result) for point in group])
+            centred = rows[:, 0] - rows[:, 0].mean()
+            products[seed] += float(centred @ rows[:, 1])
+            spreads[seed] += float(centred @ centred)
+    varied = [seed for seed, spread in spreads.items() if spread > _NO_SPREAD]
+    least = _LEAST_SPREAD * max((spreads[seed] for seed in varied), default=0.0)
+    whole = sorted(seed for seed in varied if spreads[seed] >= least)
+    return SeedSlopes({seed: products[seed] / spreads[seed] for seed in whole}, len(varied) - len(whole))

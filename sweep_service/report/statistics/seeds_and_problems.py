@@ -21,7 +21,12 @@ from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, 
 
 @dataclass(frozen=True)
 class ErrorParts:
-    """The standard error of a difference in its two parts, each with its own degrees of freedom."""
+    """The standard error of a difference in its two parts, each with its own degrees of freedom.
+
+    Half the width of an interval is the root of the squares of the halves that the parts would have alone (Howe's
+    rule), so it is never narrower than with one part alone. One number of degrees of freedom for the sum
+    (Satterthwaite) covers less with 3 seeds: docs/statistics.md.
+    """
 
     seeds: float
     """Standard error over training seeds, the rest of the model included."""
@@ -51,13 +56,13 @@ class ErrorParts:
         seeds = lower_critical(family, self.seed_df, correlation, confidence) * self.seeds
         if not self.problems:
             return seeds
-        return combined_width(seeds, lower_critical(family, self.problem_df, of_problems, confidence) * self.problems)
+        return math.hypot(seeds, lower_critical(family, self.problem_df, of_problems, confidence) * self.problems)
 
     def upper_width(self, confidence: float = CONFIDENCE) -> float:
         """Return the distance of the upper bound, which holds by itself (Student)."""
         seeds = student_critical(self.seed_df, confidence) * self.seeds
         problems = student_critical(self.problem_df, confidence) * self.problems if self.problems else 0.0
-        return combined_width(seeds, problems)
+        return math.hypot(seeds, problems)
 
 
 @dataclass(frozen=True)
@@ -75,46 +80,13 @@ class ProblemVariance:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Mean over seeds and problems of (one config minus another), with the two parts of its error."""
+    """Mean over seeds and problems of (one config minus another)."""
 
     difference: float
     num_seeds: int
     num_problems: int
-    seed_variance: float | None
-    """Variance of the difference over training seeds, the rest of the model included; None for one seed."""
-    seed_df: int
-    problem_variance: float | None
-    """Variance over problems beyond that; None where a benchmark has a single problem, and for one seed."""
-    problem_df: int
-
-    @property
-    def parts(self) -> ErrorParts | None:
-        """The two parts of the error; None where one of them is unknown."""
-        if self.seed_variance is None or self.problem_variance is None:
-            return None
-        seeds, problems = math.sqrt(self.seed_variance), math.sqrt(self.problem_variance)
-        return ErrorParts(seeds, self.seed_df, problems, self.problem_df)
-
-    @property
-    def standard_error(self) -> float | None:
-        """Standard error for other seeds and other problems; None where a part of it is unknown."""
-        return None if self.parts is None else self.parts.total
-
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-        """Return the bounds of the difference; None where a part of the error is unknown, or all values are equal."""
-        if self.parts is None or not self.parts.total:
-            return None
-        half = self.parts.upper_width(confidence)
-        return self.difference - half, self.difference + half
-
-
-def combined_width(seeds: float, problems: float) -> float:
-    """Return half the width of an interval from the halves that its two parts would have alone (Howe's rule).
-
-    Each part keeps its own degrees of freedom, so the interval is never narrower than with one part alone. One number
-    of degrees of freedom for the sum (Satterthwaite) covers less with 3 seeds: docs/statistics.md.
-    """
-    return math.hypot(seeds, problems)
+    parts: ErrorParts | None
+    """The two parts of its error; None for one seed, and where a benchmark has a single problem."""
 
 
 def paired_difference(
@@ -129,30 +101,35 @@ def paired_difference(
         config_BSP: the config's share of right samples, an array (seeds, problems) for each benchmark; NaN where no
             sample was judged. All benchmarks have the same seeds in the same order.
         other_BSP: those of the config to subtract, in the same shapes and orders.
-        weights_B: what each benchmark counts; equal weights unless given. They are divided by their sum.
+        weights_B: weight of each benchmark, equal unless given. They are divided by their sum.
     Returns: None if no seed is left, or no problem of some benchmark.
     Raises: ValueError, if shapes or weights do not fit.
     """
-    deltas_BSP = [_deltas(one, other) for one, other in zip(config_BSP, other_BSP, strict=True)]
-    shares_B = _shares(len(deltas_BSP), weights_B)
+    deltas_BSP: list[Floats] = []
+    for one, other in zip(config_BSP, other_BSP, strict=True):
+        one_SP, other_SP = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
+        if one_SP.ndim != 2 or one_SP.shape != other_SP.shape:
+            raise ValueError(
+                f"values of two configs have shapes {one_SP.shape} and {other_SP.shape}; both need (seeds, problems)"
+            )
+        deltas_BSP.append(one_SP - other_SP)
+    weights = [1.0] * len(deltas_BSP) if weights_B is None else [float(weight) for weight in weights_B]
+    if not weights or len(weights) != len(deltas_BSP) or min(weights) < 0 or sum(weights) <= 0:
+        raise ValueError(f"weights {weights} for {len(deltas_BSP)} benchmarks: give each one that is not negative")
+    shares_B = [weight / sum(weights) for weight in weights]
     if len({deltas_SP.shape[0] for deltas_SP in deltas_BSP}) > 1:
         raise ValueError(f"benchmarks with unlike numbers of seeds: {[deltas.shape for deltas in deltas_BSP]}")
     paired_S = np.all([(~np.isnan(deltas_SP)).any(axis=1) for deltas_SP in deltas_BSP], axis=0)
-    whole_BSP = [_whole(deltas_SP[paired_S]) for deltas_SP in deltas_BSP]
+    whole_BSP = [whole_problems(deltas_SP[paired_S]) for deltas_SP in deltas_BSP]
     if not paired_S.any() or any(not deltas_SP.size for deltas_SP in whole_BSP):
         return None
     means_S = np.sum([share * deltas.mean(axis=1) for share, deltas in zip(shares_B, whole_BSP, strict=True)], axis=0)
-    seeds = len(means_S)
-    problems = problem_error(whole_BSP, shares_B)
-    return PairedDifference(
-        difference=float(means_S.mean()),
-        num_seeds=seeds,
-        num_problems=sum(deltas.shape[1] for deltas in whole_BSP),
-        seed_variance=float(means_S.var(ddof=1)) / seeds if seeds > 1 else None,
-        seed_df=seeds - 1,
-        problem_variance=None if problems is None else problems.variance,
-        problem_df=0 if problems is None else problems.df,
-    )
+    seeds, problems, parts = len(means_S), problem_error(whole_BSP, shares_B), None
+    if problems is not None:
+        of_seeds = math.sqrt(float(means_S.var(ddof=1)) / seeds)
+        parts = ErrorParts(of_seeds, seeds - 1, math.sqrt(problems.variance), problems.df)
+    num_problems = sum(deltas.shape[1] for deltas in whole_BSP)
+    return PairedDifference(float(means_S.mean()), seeds, num_problems, parts)
 
 
 def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemVariance | None:
@@ -163,7 +140,7 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
 
     Args:
         deltas_BSP: differences, an array (seeds, problems) for each benchmark.
-        shares_B: what each benchmark counts; they sum to 1.
+        shares_B: weight of each benchmark; they sum to 1.
     Returns: None with fewer than two seeds, or two problems of each benchmark.
     """
     total, rest, squares = 0.0, 0.0, 0.0
@@ -181,22 +158,6 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
     return ProblemVariance(max(total - rest, 0.0), df, num_problems, rest)
 
 
-def _deltas(one_SP: Floats, other_SP: Floats) -> Floats:
-    one, other = np.asarray(one_SP, dtype=float), np.asarray(other_SP, dtype=float)
-    if one.ndim != 2 or one.shape != other.shape:
-        raise ValueError(
-            f"values of two configs have shapes {one.shape} and {other.shape}; both need (seeds, problems)"
-        )
-    return one - other
-
-
-def _shares(benchmarks: int, weights_B: Sequence[float] | None) -> list[float]:
-    weights = [1.0] * benchmarks if weights_B is None else [float(weight) for weight in weights_B]
-    if not weights or len(weights) != benchmarks or min(weights) < 0 or sum(weights) <= 0:
-        raise ValueError(f"weights {weights} for {benchmarks} benchmarks: give each one that is not negative")
-    return [weight / sum(weights) for weight in weights]
-
-
-def _whole(deltas_SP: Floats) -> Floats:
+def whole_problems(deltas_SP: Floats) -> Floats:
     """Leave out the problems that lack a value on a seed."""
     return deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]

@@ -7,7 +7,7 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
-from sweep_service.report.figures import Figure, config_styles, sections
+from sweep_service.report.figures import Figure, config_styles, figure_groups
 from sweep_service.report.figures.seed_dots import seed_figure
 from sweep_service.report.render.html import render_html
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
@@ -44,12 +44,13 @@ def hostile() -> Report:
 
 def drawn(report: Report) -> list[Figure]:
     styles = config_styles(report)
-    of_sections = [figure for section in sections(report, styles) for figure in section.figures]
-    return [*of_sections, *filter(None, [seed_figure(report, styles)])]
+    of_groups = [figure for group in figure_groups(report, styles).values() for figure in group.figures]
+    return [*of_groups, *filter(None, [seed_figure(report, styles)])]
 
 
-def test_each_section_has_its_figures_in_order(hostile: Report) -> None:
-    ids = {one.id: [figure["id"] for figure in one.figures] for one in sections(hostile, config_styles(hostile))}
+def test_each_group_has_its_figures_in_order(hostile: Report) -> None:
+    groups = figure_groups(hostile, config_styles(hostile))
+    ids = {id_: [figure["id"] for figure in group.figures] for id_, group in groups.items()}
     assert ids == {
         "curves": ["entropy", "eval/avg_at_k", "reward/mean"],
         "more": [

@@ -17,19 +17,13 @@ from sweep_service.report.build import build
 from sweep_service.report.formatting import interval, signed
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
+from sweep_service.report.render.bars import axis, scale
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
-from sweep_service.report.render.html import _contents, _scale, render_html
+from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
-from sweep_service.report.render.views import (
-    axis,
-    column_notes,
-    comparator_name,
-    compared,
-    deltas,
-    reference,
-    reference_name,
-)
+from sweep_service.report.render.sections import SECTIONS, sections_of
+from sweep_service.report.render.views import column_notes, comparator_name, compared, deltas, reference, reference_name
 from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import CANARIES, OBEYED, check_inert, hostile_report, with_every_part
@@ -192,6 +186,16 @@ def test_every_part_is_rendered_in_html_and_markdown(plain: Report) -> None:
             assert word in rendering, word
 
 
+def test_every_section_stands_once_with_its_title_in_the_page_and_in_the_markdown(hostile: Report) -> None:
+    page, sections = render_html(hostile).decode(), sections_of(hostile)
+    assert {section.id for section in sections} == {section.id for section in SECTIONS}
+    for section in sections:
+        assert page.count(f'id="{section.id}"') == 1
+        assert re.search(f'id="{section.id}">\\s*<(h2|summary)>{section.heading(hostile)}</', page)
+    titles = re.findall(r"(?m)^## (.*)", render_markdown(hostile).decode())
+    assert titles == [section.title for section in sections if section.markdown]
+
+
 def test_importances_are_a_table_even_without_main_effects(plain: Report) -> None:
     found = Importance(
         names=["a.lr", "a.beta"], fanova=[0.7, 0.2], ped_anova=[0.55, 0.45], num_configs=20, text="Of 20."
@@ -210,7 +214,7 @@ def test_seeds_and_configs_come_right_after_the_verdict_and_exploration_is_open_
         (plain, ("verdict", "configs", "warnings", "curves", "benchmarks", "best", "details", "exploration", "claims")),
         (explored, ("verdict", "configs", "warnings", "exploration", "curves", "best", "details", "claims")),
     ):
-        assert len(_contents(report)) <= 7
+        assert len([section for section in sections_of(report) if section.contents]) <= 6
         page = render_html(report).decode()
         places = [page.index(f'id="{name}"') for name in order]
         assert places == sorted(places)
@@ -304,9 +308,9 @@ def test_a_report_without_any_optional_part_renders() -> None:
 )
 def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float, high: float) -> None:
     found = build(sweep_inputs()).verdict.comparison
-    scale = _scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
-    assert 20 <= scale["low"] <= scale["mean"] <= scale["high"] <= 80
-    assert scale["zero"] == 50
+    places = scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
+    assert 20 <= places["low"] <= places["mean"] <= places["high"] <= 80
+    assert places["zero"] == 50
 
 
 def test_the_page_loads_nothing() -> None:

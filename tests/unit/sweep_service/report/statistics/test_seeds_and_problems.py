@@ -34,20 +34,22 @@ def test_both_parts_agree_with_the_table_of_an_analysis_of_variance() -> None:
     ) / ((seeds - 1) * (problems - 1))
     found = paired_difference([TABLE], [OTHER])
     assert found.difference == pytest.approx(grand)
-    assert found.seed_variance == pytest.approx(of_seeds / d.size)
-    assert found.problem_variance == pytest.approx((of_problems - of_rest) / d.size)
-    assert (found.num_seeds, found.num_problems, found.seed_df) == (3, 4, 2)
-    assert found.problem_df == pytest.approx(3)
-    assert found.standard_error == pytest.approx(math.sqrt((of_seeds + of_problems - of_rest) / d.size))
+    assert found.parts.seeds**2 == pytest.approx(of_seeds / d.size)
+    assert found.parts.problems**2 == pytest.approx((of_problems - of_rest) / d.size)
+    assert (found.num_seeds, found.num_problems, found.parts.seed_df) == (3, 4, 2)
+    assert found.parts.problem_df == pytest.approx(3)
+    assert found.parts.total == pytest.approx(math.sqrt((of_seeds + of_problems - of_rest) / d.size))
 
 
 @pytest.mark.parametrize("alike", ["problems", "seeds"])
 def test_where_one_is_all_alike_students_interval_over_the_other_is_left(alike: str) -> None:
     varied = np.array([0.3, 0.5, 0.1, 0.7, 0.2])
     values = np.repeat(varied[None], 4, axis=0)
-    found = compare(values if alike == "seeds" else values.T).interval()
+    found = compare(values if alike == "seeds" else values.T)
+    half = found.parts.upper_width()
     expected = stats.ttest_1samp(varied, 0).confidence_interval(0.95)
-    assert found == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert found.difference - half == pytest.approx(expected.low)
+    assert found.difference + half == pytest.approx(expected.high)
 
 
 def test_a_missing_cell_leaves_its_problem_out_and_a_missing_row_its_seed() -> None:
@@ -64,17 +66,16 @@ def test_a_missing_cell_leaves_its_problem_out_and_a_missing_row_its_seed() -> N
 
 
 def test_what_the_data_do_not_determine_is_none() -> None:
-    one_seed, one_problem = compare(TABLE[:1]), compare(TABLE[:, :1])
-    assert (one_seed.seed_variance, one_seed.standard_error, one_seed.interval()) == (None, None, None)
-    assert (one_problem.problem_variance, one_problem.standard_error, one_problem.interval()) == (None, None, None)
-    assert compare(np.full((3, 4), 0.5)).interval() is None
+    assert compare(TABLE[:1]).parts is None
+    assert compare(TABLE[:, :1]).parts is None
+    assert compare(np.full((3, 4), 0.5)).parts.total == 0
 
 
 def test_weights_count_as_shares() -> None:
     twice = compare(TABLE, OTHER, weights=[2, 2])
     assert twice == compare(TABLE, OTHER)
     assert twice.difference == pytest.approx((TABLE.mean() + OTHER.mean()) / 2)
-    assert compare(TABLE, OTHER, weights=[1, 0]).standard_error == pytest.approx(compare(TABLE).standard_error)
+    assert compare(TABLE, OTHER, weights=[1, 0]).parts.total == pytest.approx(compare(TABLE).parts.total)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,10 @@ def drawn(random: np.random.Generator, seeds: int, problems: int, sds: tuple[flo
     )
 
 
+def holds_zero(result: PairedDifference) -> bool:
+    return result.parts is not None and abs(result.difference) <= result.parts.upper_width()
+
+
 @pytest.mark.parametrize("seeds", [3, 6])
 @pytest.mark.parametrize("problems", [8, 100])
 @pytest.mark.parametrize(
@@ -127,9 +132,7 @@ def drawn(random: np.random.Generator, seeds: int, problems: int, sds: tuple[flo
 )
 def test_intervals_contain_the_truth(seeds: int, problems: int, sds: tuple[float, float, float]) -> None:
     random = np.random.default_rng(5)
-    intervals = [compare(drawn(random, seeds, problems, sds)).interval() for _ in range(1500)]
-    covered = [interval is not None and interval[0] <= 0 <= interval[1] for interval in intervals]
-    assert np.mean(covered) > 0.93
+    assert np.mean([holds_zero(compare(drawn(random, seeds, problems, sds))) for _ in range(1500)]) > 0.93
 
 
 def test_a_seed_that_is_lucky_on_every_benchmark_counts_once() -> None:
@@ -138,7 +141,6 @@ def test_a_seed_that_is_lucky_on_every_benchmark_counts_once() -> None:
     covered = []
     for _ in range(1500):
         shared = random.normal(0, 0.05, (4, 1))
-        found = compare(*(shared + drawn(random, 4, problems, (0.0, 0.05, 0.1)) for problems in (15, 30, 30, 60)))
-        low, high = found.interval() or (0.0, 0.0)
-        covered.append(low <= 0 <= high)
+        benchmarks = (shared + drawn(random, 4, problems, (0.0, 0.05, 0.1)) for problems in (15, 30, 30, 60))
+        covered.append(holds_zero(compare(*benchmarks)))
     assert 0.93 < np.mean(covered) < 0.985
