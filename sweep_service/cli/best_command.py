@@ -102,7 +102,7 @@ def _export_best(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-", ignore_cleanup_errors=True) as near:
         folder = Path(near) / "model"
         facts = _export(checkpoint, folder, weights, adapter=adapter)
-        exported = Exported(trial, why, training, curve.values[-1], facts, processes, _base(training))
+        exported = Exported(trial, trial.objective, why, training, curve.values[-1], facts, processes, _base(training))
         write_whole(folder / FILE_NAME, trial_yaml(report, best, exported))
         write_whole(folder / "README.md", model_card(report, best, exported))
         move_whole(folder, target)

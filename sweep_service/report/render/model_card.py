@@ -13,8 +13,7 @@ from sweep_service.report.model import BenchmarkTable, BestConfig, Report
 from sweep_service.report.parts.best_config import FILE_NAME, commented, train_command
 from sweep_service.report.render import views
 from sweep_service.report.render.markdown_text import bullets, fenced, table, titled
-from sweep_service.schemas import TrialView
-from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.records import Role, Stage, Trial
 from trainers.catalog.entries import ModelEntry
 from trainers.yaml_text import write_yaml
 
@@ -24,7 +23,8 @@ _LOSS_FIRST: Final = ("name", "beta1", "beta2", "epsilon", "epsilon_low", "epsil
 class Exported(NamedTuple):
     """A trial whose policy was exported."""
 
-    trial: TrialView
+    trial: Trial
+    objective: float | None
     why: str
     """Sentence that says why this trial was chosen among those of its config."""
     training: Mapping[str, Any]
@@ -185,9 +185,9 @@ def _this_model(exported: Exported) -> list[str]:
     trial, facts = exported.trial, exported.facts
     evaluated = (
         f"Its last evaluation, after {trial.step} updates, gave an avg@k of {exported.evaluation!r} on the validation "
-        f"problems; its objective is {number(trial.objective)}."
+        f"problems; its objective is {number(exported.objective)}."
         if exported.evaluation is not None
-        else f"Its objective is {number(trial.objective)}."
+        else f"Its objective is {number(exported.objective)}."
     )
     return [
         f"{evaluated} {facts['parameters']:,} parameters, stored as {plain(str(facts['dtype']))}.",

@@ -45,7 +45,7 @@ def exported(report: Report, **changes: Any) -> Exported:
     trial, why = choose_trial(trials_of(report), None)
     model = {"name": "pretrained", "model": "qwen"}
     training = TrainingConfig.model_validate({"model": model}).model_dump(mode="json", exclude={"seed"})
-    return Exported(trial, why, training, 0.4375, FACTS, 2, BASE)._replace(**changes)
+    return Exported(trial, trial.objective, why, training, 0.4375, FACTS, 2, BASE)._replace(**changes)
 
 
 def card_of(report: Report, **changes: Any) -> str:
@@ -150,7 +150,7 @@ def test_adapters_alone_say_so() -> None:
 def test_without_a_confirm_stage_it_is_exploratory() -> None:
     report = build(sweep_inputs(on_seeds((3, 5), confirm=())))
     trial = trials_of(build(sweep_inputs()))[0].model_copy(update={"stage": Stage.TUNE, "seed": 3})
-    found = Exported(trial, "", exported(build(sweep_inputs())).training, None, FACTS, 1, None)
+    found = Exported(trial, trial.objective, "", exported(build(sweep_inputs())).training, None, FACTS, 1, None)
     text = model_card(report, report.best, found)
     assert "Exploratory: the configuration was chosen on these very seeds" in text
     assert "base_model" not in head_of(text)
