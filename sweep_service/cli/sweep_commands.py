@@ -187,7 +187,7 @@ def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> 
     phases = Phases()
     for event in client.events(sweep_id):
         phases.take(event)
-    return telling_phase([phases.of_trials[trial_id] for trial_id in running if trial_id in phases.of_trials])
+    return telling_phase([phase for id_, phase in reversed(phases.of_trials.items()) if id_ in running])
 
 
 def compare(

@@ -30,11 +30,12 @@ _TOLD: Final = 5
 """Values, reasons and points that are named; the others are counted."""
 
 
-def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError]:
+def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: bool) -> list[SpecError]:
     """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
 
     Args:
         base: what is wrong with the base settings alone, which is not told again.
+        of_before: true for a stored sweep, which may have been accepted with two names of one value.
     """
     space = bound.space
     if "seed" in space.names:
@@ -52,7 +53,7 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint]) -> list[SpecError
         remedy = "give ranges ({type: float, low: …, high: …}), or try fewer"
         too_long = SpecError("/space", f"its lists have {listed} values together, more than {MAX_LISTED}; {remedy}")
         return [too_long, *_unknown_names(space, refused(next(space.corners())))]
-    if same := _same_values(bound):
+    if not of_before and (same := _same_values(bound)):
         return same
     points = list(space.corners())
     failing = [(point, reasons) for point in points if (reasons := refused(point))]

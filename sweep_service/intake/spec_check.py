@@ -57,7 +57,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
         errors += [_error(complaint) for complaint in complaints(error, document, _settings_of_specs())]
     bound = spec.bound if spec is not None else _bound_space(document.get("space"), training)
     if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
-        errors += space_errors(bound, base)
+        errors += space_errors(bound, base, of_before=of_before)
     if spec is not None:
         sound = not errors and not base
         errors += _errors_of_whole(spec, sound=sound)

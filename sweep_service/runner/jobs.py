@@ -6,7 +6,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.evaluations import benchmarks_of, measuring_request, steps_to_keep
-from sweep_service.sweep.records import Attempt, CostProbe, Evaluation, Sweep, Trial, Work
+from sweep_service.sweep.records import Attempt, Config, CostProbe, Evaluation, Sweep, Trial, Work
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
 
@@ -24,16 +24,18 @@ def own_job(spec: SweepSpec, after_step: int = 0) -> OwnJob | None:
     return OwnJob(command=command, steps=steps, metric=spec.objective.metric, after_step=after_step)
 
 
-def work_job(store: Store, settings: Settings, sweep: Sweep, work: Work, attempt: Attempt, model: str | None) -> Job:
+def work_job(
+    store: Store, settings: Settings, sweep: Sweep, config: Config, work: Work, attempt: Attempt, model: str | None
+) -> Job:
     """Return the job of a trial's or an evaluation's attempt.
 
     Args:
+        config: the config that it trains or measures.
         model: folder of the trained model that an evaluation measures; None for a trial, or for the initial model.
     """
     spec, resources = sweep.spec, resources_of(sweep.spec, work)
-    settings_in_file = {config.id: config for config in store.list_configs(sweep.id)}[work.config_id].settings
-    config = settings_in_file | {"seed": work.seed}
-    training = TrainingConfig.model_validate(config) if spec.trainer is None else None
+    document = config.settings | {"seed": work.seed}
+    training = TrainingConfig.model_validate(document) if spec.trainer is None else None
     checkpoint, measure, keep_models, processes = None, None, (), 1
     if isinstance(work, Evaluation):
         trial = None if work.trial_id is None else store.get_trial(work.trial_id)
@@ -49,7 +51,7 @@ def work_job(store: Store, settings: Settings, sweep: Sweep, work: Work, attempt
         trial_id=work.id,
         attempt=attempt.number,
         directory=attempt.directory,
-        config=config,
+        config=document,
         threads=work.threads,
         cpus=resources.cpus,
         gpus=resources.gpus,

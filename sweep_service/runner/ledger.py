@@ -25,7 +25,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import left_s, stopped_message
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Attempt, Evaluation, Trial, Work
+from sweep_service.sweep.records import Attempt, Config, Evaluation, Trial, Work
 from sweep_service.sweep.shares import Node, Part
 
 MARK_EVERY_S: Final = 5.0
@@ -71,6 +71,7 @@ class Ledger:
         self._store, self._fence, self._settings, self._wishes = store, fence, settings, wishes
         self.waiting = WaitingWork(store, fence, wishes.sweep, fits)
         """The work that waits, and the sweep for whose generation this hands out."""
+        self._configs: dict[str, Config] = {}
         self._running: dict[str, RunningAttempt] = {}  # by the names that Tune gives to trials
         self._machine = MachineWait(settings.storage)
         # The furthest step of each trial or evaluation that was lost, and how often in a row it was lost since then.
@@ -105,6 +106,8 @@ class Ledger:
         if isinstance(work, Nothing):
             self._turns.withdraw()
             return work
+        if work.config_id not in self._configs:
+            self._configs = {config.id: config for config in self._store.list_configs(work.sweep_id)}
         directory = self._settings.storage / work.sweep_id / work.id / "{attempt}"
         attempt = self._turns.begin(work.id, str(directory), self._part(work), alone=not self._running)
         self._say_what_delays(self._turns.delay)
@@ -113,7 +116,8 @@ class Ledger:
         self._wishes.stops.pop(work.id, None)  # one that was heard before is over: somebody has it tried again
         self._running[name] = RunningAttempt(attempt, work, self.waiting.sweep.spec.budget.max_trial_hours)
         model = self.waiting.model(work) if isinstance(work, Evaluation) and work.trial_id is not None else None
-        return work_job(self._store, self._settings, self.waiting.sweep, work, attempt, model)
+        config = self._configs[work.config_id]
+        return work_job(self._store, self._settings, self.waiting.sweep, config, work, attempt, model)
 
     def _next_work(self) -> Work | Nothing:
         if self._wishes.interruption:

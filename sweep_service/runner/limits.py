@@ -99,6 +99,7 @@ class HangWatch(_Limit):
 
     def _shows_life(self) -> bool:
         size_before, busy_before_s, pid = self._size, self._busy_s, self._trainer.pid
-        self._size = self._events.stat().st_size if self._events.exists() else 0
-        self._busy_s = 0.0 if pid is None else processor_time_s(pid)
+        size = self._events.stat().st_size if self._events.exists() else 0
+        busy_s = 0.0 if pid is None else processor_time_s(pid)
+        self._size, self._busy_s = size, busy_s  # both or none: a look that fails counts for nothing
         return self._size != size_before or has_worked(busy_before_s, self._busy_s, self._every_s)

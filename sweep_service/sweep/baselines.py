@@ -15,6 +15,14 @@ from trainers.config import TrainingConfig
 from trainers.config.package_settings import params_of
 from trainers.losses import LOSSES
 
+BOUND_TOKEN_RATIOS: Final = frozenset({"grpo", "dapo", "gppo", "ce_gppo", "bapo"})
+"""Losses whose epsilons bound the ratio of one token, as PPO's do, so that PPO clip can take them over.
+
+bapo's are where its bounds begin. Other epsilons mean something else: cispo's cap a weight, gspo's bound a sequence's
+mean ratio (3e-4), dcpo's a change of probability, clip_cov's never bind (1), and kl_cov has none. As the baseline of
+these losses PPO clip uses its own 0.2. A package's loss is one of these if its params have `clips_like_ppo`, which no
+class of ours has: a loss that is derived from ours may bound something else.
+"""
 _BETAS: Final = frozenset({"loss.beta1", "loss.beta2"})
 _CLIP_SETTINGS: Final = ("epsilon_low", "epsilon_high", "dual_clip", "log_ratio_clamp")
 
@@ -51,13 +59,10 @@ def clip_higher(training: TrainingConfig) -> TrainingConfig:
 
 
 def bound_token_ratios(loss: str) -> bool:
-    """True if a loss's epsilons bound the ratio of one token, as PPO's do, so that PPO clip can take them over.
-
-    bapo's are where its bounds begin. Other epsilons mean something else: cispo's cap a weight, gspo's bound a
-    sequence's mean ratio (3e-4), dcpo's a change of probability, clip_cov's never bind (1), and kl_cov has none. As the
-    baseline of these losses PPO clip uses its own 0.2.
-    """
-    params = LOSSES[loss].params if loss in LOSSES else params_of(loss)
+    """True if PPO clip can take over a loss's epsilons."""
+    if loss in LOSSES:
+        return loss in BOUND_TOKEN_RATIOS
+    params = params_of(loss)
     return params is not None and params.clips_like_ppo
 
 

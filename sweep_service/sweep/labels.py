@@ -231,7 +231,7 @@ class Phases:
     """What a sweep's trials do before their first update, and what its cost probe does, as its events tell."""
 
     of_trials: dict[str, str] = field(default_factory=dict)
-    """Newest phase of each trial by its id, such as `warm start 63/2400`."""
+    """Newest phase of each trial by its id, such as `warm start 63/2400`; the latest news last."""
     of_probe: str | None = None
     """None while no probe runs."""
 
@@ -241,6 +241,7 @@ class Phases:
         match event.type:
             case "trial.progress":
                 counted = f" {data['done']}/{data['total']}" if data["total"] > 1 else ""
+                self.of_trials.pop(data["trial_id"], None)  # the trial that told last comes last
                 self.of_trials[data["trial_id"]] = f"{data['phase']}{counted}"
             case "probe.started":
                 self.of_probe = "starting"

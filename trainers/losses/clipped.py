@@ -33,16 +33,12 @@ class GRPOParams(DualClipParams):
     Aggregated over tokens, as in that paper's code; arXiv:2402.03300 takes the mean over sequences of their means.
     """
 
-    clips_like_ppo: ClassVar[bool] = True
-
     name: Literal["grpo"] = "grpo"
     dual_clip: DualClip = None
 
 
 class DAPOParams(ERCOptionParams):
     """PPO-clip with a wider upper bound (clip-higher). Defaults: arXiv:2503.14476; dual clip of the verl recipes."""
-
-    clips_like_ppo: ClassVar[bool] = True
 
     name: Literal["dapo"] = "dapo"
     epsilon_high: EpsilonHigh = 0.28

@@ -57,8 +57,6 @@ class DCPOParams(DualClipParams):
 class BAPOParams(DualClipParams):
     """BAPO. Defaults: the example recipe of the official code; the dual clip is verl's."""
 
-    clips_like_ppo: ClassVar[bool] = True
-
     name: Literal["bapo"] = "bapo"
     dual_clip: float | None = Field(
         default=3.0,

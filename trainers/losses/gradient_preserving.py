@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 class _GradientPreservingParams(ERCOptionParams):
-    clips_like_ppo: ClassVar[bool] = True
-
     log_ratio_clamp: AuthorsClamp = None
 
 

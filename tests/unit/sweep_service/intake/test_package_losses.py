@@ -114,6 +114,14 @@ def test_the_baselines_of_a_packages_loss_have_their_own_bounds() -> None:
     assert clip_higher(training) == TrainingConfig.model_validate({"loss": {"name": "dapo"}})
 
 
+def test_one_that_is_derived_from_ours_does_not_clip_like_ppo_by_that(site: Path) -> None:
+    code = TEMPERED.replace('"tempered"', '"narrow"').replace("(TokenRatioParams)", "(DAPOParams)")
+    install(site, "narrow_loss", "narrow = narrow_loss:ENTRY", f"from trainers.losses import DAPOParams\n{code}")
+    training = TrainingConfig.model_validate({"loss": {"name": "narrow", "epsilon_low": 0.003}})
+    assert clipped(training) == TrainingConfig.model_validate({"loss": {"name": "grpo"}})
+    assert clip_higher(training) == TrainingConfig.model_validate({"loss": {"name": "dapo"}})
+
+
 @pytest.mark.parametrize(
     ("base", "dual_clip"), [("TokenRatioParams", None), ("DualClipParams", 10.0), ("ClipParams", None)]
 )
