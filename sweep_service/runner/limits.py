@@ -4,6 +4,7 @@ It gets SIGTERM, and SIGKILL after `STOP_GRACE_S`.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ _LOOKS: Final = 6
 """Least number of looks without life before a trainer is ended."""
 
 
-class _Limit:
+class _Limit(ABC):
     """Watches a trainer from a thread of its own until it is lifted."""
 
     def __init__(self, trainer: Trainer, thread: str) -> None:
@@ -32,8 +33,8 @@ class _Limit:
         """Watch no longer: the trainer has ended, or its owner ends it."""
         self._lifted.set()
 
-    def _watch(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _watch(self) -> None: ...
 
 
 class Deadline(_Limit):

@@ -228,7 +228,7 @@ def behind_text(objective: float, baseline: float | None) -> str:
 
 @dataclass
 class Phases:
-    """What a sweep's trials do before their first update, and what its cost probe does, as its events tell."""
+    """The phases of a sweep's trials before their first update, and of its cost probe, by its events."""
 
     of_trials: dict[str, str] = field(default_factory=dict)
     """Newest phase of each trial by its id, such as `warm start 63/2400`; the latest news last."""

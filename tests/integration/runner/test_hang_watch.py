@@ -5,6 +5,7 @@ import signal
 from collections.abc import Generator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sweep_service.runner import limits
@@ -85,3 +86,24 @@ def test_a_lifted_watch_does_nothing(tmp_path: Path, children: list[Child]) -> N
     wait_until("the patience has ended", lambda: ended.exit_code is not None)
     assert not lifted.hung
     assert child.exit_code is None
+
+
+def test_a_look_that_fails_takes_no_sign_of_life_with_it(
+    tmp_path: Path, children: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, _ = trainer_of(SLEEPS, tmp_path, children)
+    watch = HangWatch(trainer, tmp_path, 600.0)
+    watch.lift()
+    monkeypatch.setattr(limits, "processor_time_s", lambda _: 0.0)
+    watch._shows_life()
+    (tmp_path / "events.jsonl").write_text("x\n")
+
+    def gone(pid: int) -> float:
+        raise psutil.NoSuchProcess(pid)
+
+    monkeypatch.setattr(limits, "processor_time_s", gone)
+    with pytest.raises(psutil.NoSuchProcess):
+        watch._shows_life()
+    monkeypatch.setattr(limits, "processor_time_s", lambda _: 0.0)
+    assert watch._shows_life()
+    assert not watch._shows_life()

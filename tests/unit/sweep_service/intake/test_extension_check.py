@@ -178,6 +178,14 @@ def test_a_sweep_that_was_stored_with_too_many_to_confirm_is_extended_and_mended
     }
 
 
+def test_a_sweep_that_was_stored_with_two_names_of_one_task_is_extended_but_none_like_it_is_submitted() -> None:
+    tasks = {"task": [{"name": "expressions"}, {"name": "expressions", "apart_from": ["arithmetic"]}]}
+    raw = {"name": "s", "training": {"steps": 16}, "space": tasks, "seeds": {"tune": [0]}}
+    raw |= {"benchmarks": {"names": ["arithmetic"], "of": "all"}}
+    assert "are the same value" in " ".join(refusals(raw).values())
+    assert check_extension({"seeds": {"tune": [0, 1]}}, SweepSpec.model_validate(raw), CACHE).seeds.tune == (0, 1)
+
+
 def test_more_to_confirm_than_there_can_be_is_refused_at_submission() -> None:
     told = refusals(SPEC | {"seeds": {"confirm": {"top_k": 4, "seeds": [7]}}})
     assert list(told) == ["/seeds/confirm/top_k"]

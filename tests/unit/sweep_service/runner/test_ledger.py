@@ -66,6 +66,26 @@ def test_trials_are_handed_out_in_order_up_to_the_slots(store: Store, tmp_path: 
     assert [Path(job.directory) for job in jobs] == [tmp_path / "storage" / sweep.id / t.id / "1" for t in trials[:2]]
 
 
+def test_a_runner_parses_the_configs_of_its_sweep_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, _, ledger = at_work(store, tmp_path, slots=4)
+    reads, list_configs = list[str](), store.list_configs
+
+    def counted(sweep_id: str) -> Any:
+        reads.append(sweep_id)
+        return list_configs(sweep_id)
+
+    monkeypatch.setattr(store, "list_configs", counted)
+    jobs = [given(ledger.next_job(name)) for name in "abcd"]
+    assert reads == [sweep.id]
+    settings = {config.id: config.settings for config in list_configs(sweep.id)}
+    trials = {trial.id: trial for trial in store.list_trials(sweep.id)}
+    for job in jobs:
+        trial = trials[job.trial_id]
+        assert job.config == settings[trial.config_id] | {"seed": trial.seed}
+
+
 OWN_TRAINER: dict[str, Any] = {
     "trainer": {"command": ["python3", "/trainer.py"], "steps": 10},
     "training": {},

@@ -214,3 +214,11 @@ def test_phases_follow_the_events_of_trials_and_probe() -> None:
     assert phases == Phases({"one": "warm start 63/2400"}, "sampling")
     phases.take(Event(sweep_id="swp_a", seq=6, time=0.0, type="probe.finished", data={"state": "SUCCEEDED"}))
     assert phases.of_probe is None
+
+
+def test_the_trial_that_told_its_phase_last_comes_last() -> None:
+    phases = Phases()
+    for seq, trial in enumerate(("one", "other", "one"), 1):
+        data = {"trial_id": trial, "phase": "warm start", "done": seq, "total": 2400}
+        phases.take(Event(sweep_id="swp_a", seq=seq, time=0.0, type="trial.progress", data=data))
+    assert list(phases.of_trials.items()) == [("other", "warm start 2/2400"), ("one", "warm start 3/2400")]
