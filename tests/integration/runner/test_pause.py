@@ -12,7 +12,7 @@ from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import AttemptOutcome, SweepState, TrialState
 from tests.slow_motion import caught_beyond
 from tests.sweep_stack import SMALL_TRAINING, command_of, runner, small_sweep, submit_and_claim
-from tests.waiting import PATIENT_S
+from tests.waiting import PATIENT_S, wait_until
 
 STEPS = 48
 
@@ -27,6 +27,11 @@ def curves(store: Store, fence: Fence) -> list[tuple[int, str, list[int], list[f
     numbers = {trial.id: trial.number for trial in store.list_trials(fence.sweep_id)}
     found = store.curves(fence.sweep_id, ["loss", "entropy/mean", "eval/avg_at_k"])
     return sorted((numbers[curve.trial_id], curve.key, curve.steps, curve.values) for curve in found)
+
+
+def is_named(words: str) -> bool:
+    """Return True if a process of this machine has the words in its command."""
+    return any(words in " ".join(command_of(process)) for process in psutil.process_iter())
 
 
 @pytest.mark.long
@@ -51,7 +56,7 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
         attempts = store.list_attempts(fence.sweep_id)
         assert attempts
         assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
-        assert not any(f"trial-{fence.sweep_id}" in " ".join(command_of(p)) for p in psutil.process_iter())
+        wait_until("Ray has ended its actors", lambda: not is_named(f"trial-{fence.sweep_id}"))
         trials = store.list_trials(fence.sweep_id)
         assert {trial.state for trial in trials} <= {TrialState.PENDING, TrialState.SUCCEEDED}
         for trial in trials:
