@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
-from sweep_service.sweep.added_benchmarks import BEST, EVERY, REFUSED, AddedBenchmarks, BenchmarksRequest
+from sweep_service.sweep.added_benchmarks import BEST, EVERY, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
 from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.sweep.spec import Benchmarks
+from sweep_service.verbs import VERBS
 from trainers.config import TrainingConfig
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
+
+_REFUSED: Final = VERBS["add_benchmarks"].refused
 
 
 class MeasuredSweep(NamedTuple):
@@ -38,9 +41,9 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         request = BenchmarksRequest.model_validate(raw)
     except ValidationError as error:
         reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], _REFUSED) from error
     if measured.sweep.spec.trainer is not None:
-        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
+        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], _REFUSED)
     trials, errors = _models_to_measure(request.of, measured)
     if not errors and not trials:
         errors = [
@@ -54,7 +57,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         chosen = {trial.config_id for trial in trials}
         errors = [*_learned(request, [one for one in measured.configs if one.id in chosen], cache)]
     if errors:
-        raise InvalidSpec(list(dict.fromkeys(errors)), REFUSED)
+        raise InvalidSpec(list(dict.fromkeys(errors)), _REFUSED)
     asked = request.model_dump(exclude={"of"})
     return AddedBenchmarks(**asked, trials=tuple(trial.id for trial in trials))
 

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep.extension import REFUSED, Extension, extended, shrunk
+from sweep_service.sweep.extension import Extension, extended, shrunk
 from sweep_service.sweep.plan import too_many_confirmed
 from sweep_service.sweep.spec import SweepSpec
+from sweep_service.verbs import VERBS
 from trainers.config.complaints import complaints, settings_of
+
+_REFUSED: Final = VERBS["extend"].refused
 
 
 def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
@@ -25,9 +29,9 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
         extension = Extension.model_validate(raw)
     except ValidationError as error:
         reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(Extension))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], _REFUSED) from error
     if errors := shrunk(spec, extension):
-        raise InvalidSpec(errors, REFUSED)
+        raise InvalidSpec(errors, _REFUSED)
     try:
         more = parse_spec(extended(spec, extension), of_before=True)
         confirm = extension.seeds and extension.seeds.confirm
@@ -37,4 +41,4 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
             check_catalog(more, cache)
         return more
     except InvalidSpec as error:
-        raise InvalidSpec(error.errors, REFUSED) from error
+        raise InvalidSpec(error.errors, _REFUSED) from error
