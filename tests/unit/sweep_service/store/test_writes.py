@@ -165,7 +165,7 @@ def public_methods() -> dict[str, Callable[..., Any]]:
 def requests() -> dict[str, Write]:
     """Return the verbs that take nothing but a running sweep, each as an example of itself."""
     verbs = {name for name, method in public_methods().items() if [*signature(method).parameters] == VERB}
-    return {name: lambda store, own, name=name: getattr(store, name)(own.id) for name in verbs - ENDED.keys()}
+    return {name: lambda store, own, name=name: getattr(store, name)(own.id) for name in sorted(verbs - ENDED.keys())}
 
 
 RUNNING: Mapping[str, Write] = {
