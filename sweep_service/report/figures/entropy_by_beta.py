@@ -15,7 +15,7 @@ from sweep_service.report.figures.figure_style import (
     text,
 )
 from sweep_service.report.figures.metric_curves import entropy_zones
-from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
+from sweep_service.report.figures.subplots import axes_of, axis, panels
 from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
@@ -31,7 +31,7 @@ _MOST_KEYS: Final = 6
 
 @dataclass(frozen=True)
 class _Axes:
-    """The parameter that tells lines apart and the one that tells panels apart, with their values in order."""
+    """The parameters of the lines and of the panels, with their values in order."""
 
     line: str
     panel: str
@@ -119,7 +119,7 @@ def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]
         for zone in zones
     ]
     for number in range(len(titles)):
-        layout[layout_axis("x", number)]["showgrid"] = False
+        layout[axis("xaxis", number)]["showgrid"] = False
     return {"layout": layout | {"legend": legend(), "hovermode": "closest"}, "height": height}
 
 
