@@ -101,7 +101,7 @@ def comparator_name(compared: Mapping[str, Comparison]) -> str:
 
 
 def spread_text(report: Report) -> str:
-    """Say how much the runs of one config differ, and how much of that evaluations add; empty if it is not known."""
+    """State the spread over one config's runs and the part that sampling at evaluations adds; empty if unknown."""
     spread = report.descriptive
     if spread is None or spread.training_sd is None:
         return ""
@@ -139,13 +139,13 @@ def column_names(table: BenchmarkTable) -> list[str]:
 
 
 def cell_note(cell: BenchmarkCell) -> str:
-    """Say from how many completions of how many problems a cell comes: `avg@16, 30 problems`."""
+    """Write the numbers of completions a problem and of problems behind a cell: `avg@16, 30 problems`."""
     problems = count(cell.num_problems, "problem")
     return problems if cell.k is None else f"avg@{cell.k}, {problems}"
 
 
 def column_notes(table: BenchmarkTable) -> list[str]:
-    """Return what `cell_note` says of all cells of each column; empty for a column whose cells differ in it."""
+    """Return for each column the `cell_note` that all its cells share; empty where they differ."""
     notes = [{cell_note(cell) for row in table.rows if (cell := row.cells[n])} for n in range(len(table.columns))]
     return [note.pop() if len(note) == 1 else "" for note in notes]
 
@@ -156,7 +156,7 @@ def entropy_kept(report: Report) -> dict[str, float | None]:
 
 
 def missing_text(row: BenchmarkRow) -> str:
-    """Say how many of a row's models are missing, like `2 diverged, 1 evaluation failed`; empty if none is."""
+    """Count a row's missing models by reason, like `2 diverged, 1 evaluation failed`; empty if none is."""
     return ", ".join(f"{n} {reason}" for reason, n in row.missing.items())
 
 
