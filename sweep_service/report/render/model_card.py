@@ -138,20 +138,17 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
         against = rows[report.verdict.comparison.comparator_id]
     elif (against := views.reference(report)) is not None and against.id == best.config_id:
         against = None
-    results = [row.stage(stage) if row else None for row in (rows[best.config_id], against)]
-    own, others = (result.by_seed if result else {} for result in results)
+    labels, results = [best.label], [rows[best.config_id].stage(stage)]
+    if against:
+        labels.append(against.label)
+        results.append(against.stage(stage))
+    values = [result.by_seed if result else {} for result in results]
     means = [estimate(result.mean, result.low, result.high) if result else NOTHING for result in results]
     lines: list[Sequence[str]] = [
-        (
-            f"{seed}{' (this model)' if seed == exported.trial.seed else ''}",
-            number(own.get(seed)),
-            number(others.get(seed)),
-        )
-        for seed in sorted(own | others)
+        [f"{seed}{' (this model)' if seed == exported.trial.seed else ''}", *(number(own.get(seed)) for own in values)]
+        for seed in sorted({seed for own in values for seed in own})
     ]
-    lines.append(("mean, 95 % interval", *means))
-    header = (f"{stage} seed", plain(best.label), plain(against.label if against else ""))
-    return (header, lines) if against else (header[:2], [line[:2] for line in lines])
+    return [f"{stage} seed", *map(plain, labels)], [*lines, ["mean, 95 % interval", *means]]
 
 
 def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, exported: Exported) -> list[str]:
