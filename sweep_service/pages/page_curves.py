@@ -34,7 +34,7 @@ class LinePoints(NamedTuple):
 
 
 def thinning(steps: int, configs: int) -> int:
-    """Return how many neighbouring steps become one point, so that a page of many configs stays light."""
+    """Return the number of neighbouring steps that become one point, so that a page of many configs stays light."""
     points = min(MAX_POINTS, max(_MIN_POINTS, _ALL_POINTS // max(1, configs)))
     return max(1, math.ceil(steps / points))
 

@@ -1,8 +1,7 @@
 """The report's figures as plotly dictionaries, in the groups in which the page shows them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sweep_service.report.figures.benchmark_figures import benchmark_entropy_figures, pass_figures
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
@@ -47,8 +46,7 @@ _GROUPS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
 """Id, title, and the functions that draw its figures."""
 
 
-@dataclass(frozen=True)
-class FigureGroup:
+class FigureGroup(NamedTuple):
     """Figures that answer one question."""
 
     id: str

@@ -1,8 +1,7 @@
 """Policy entropy by beta: a panel for each value of a second parameter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sweep_service.report.figures.figure_style import (
     MOST_SHOWN,
@@ -29,8 +28,7 @@ _MOST_KEYS: Final = 6
 """Largest number of values in the legend; of more values, only some are named."""
 
 
-@dataclass(frozen=True)
-class _Axes:
+class _Axes(NamedTuple):
     """The parameters of the lines and of the panels, with their values in order."""
 
     line: str

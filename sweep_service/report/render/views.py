@@ -1,8 +1,8 @@
 """Rows of the report joined for display, in one place so that HTML, Markdown and CSV agree."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import (
@@ -28,8 +28,7 @@ def confidence(report: Report) -> str:
     return f"{100 * max((one.confidence for one in report.comparisons), default=0.95):.4g} %"
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(NamedTuple):
     """A config's mean minus the reference's, over the seeds on which both have a result."""
 
     difference: float
@@ -180,8 +179,7 @@ def failures(report: Report) -> list[TrialRow]:
     return [trial for trial in report.trials if trial.state.went_wrong]
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One problem and what each group's policy wrote for it, in the order of the report's groups."""
 
     text: str
