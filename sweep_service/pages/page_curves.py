@@ -34,7 +34,7 @@ class LinePoints(NamedTuple):
 
 
 def thinning(steps: int, configs: int) -> int:
-    """Return how many neighbouring steps become one point, so that a page of many configs stays light."""
+    """Return the number of neighbouring steps that become one point, so that a page of many configs stays light."""
     points = min(MAX_POINTS, max(_MIN_POINTS, _ALL_POINTS // max(1, configs)))
     return max(1, math.ceil(steps / points))
 
@@ -82,21 +82,17 @@ def line_points(seeds: Sequence[Values], width: int) -> LinePoints:
         seeds: for each seed a value for every step from 0, NaN for none; all of one length.
     """
     length = -(-len(seeds[0]) // width) * width
-    grid = np.full((len(seeds), length), np.nan)
-    grid[:, : len(seeds[0])] = seeds
-    have = ~np.isnan(grid)
-    counts = have.sum(axis=0)
-    means = np.where(have, grid, 0.0).sum(axis=0) / np.maximum(counts, 1)
-    groups = (-1, width)
-    steps = (counts > 0).reshape(groups)
-    used = np.flatnonzero(steps.any(axis=1))
-    weight = steps.sum(axis=1)[used]
-    x = np.where(steps, np.arange(length).reshape(groups), 0).sum(axis=1)[used] / weight
-    mean = np.where(steps, means.reshape(groups), 0.0).sum(axis=1)[used] / weight
-    low = np.where(have, grid, np.inf).min(axis=0).reshape(groups).min(axis=1)[used]
-    high = np.where(have, grid, -np.inf).max(axis=0).reshape(groups).max(axis=1)[used]
-    n = counts.reshape(groups).max(axis=1)[used]
-    return LinePoints(_short(x), _short(mean), _short(low), _short(high), n.tolist())
+    padded = np.full((len(seeds), length), np.nan)
+    padded[:, : len(seeds[0])] = seeds
+    grid = padded.reshape(len(seeds), -1, width)  # seed, group, step in the group
+    counts = (~np.isnan(grid)).sum(axis=0)
+    means = np.nansum(grid, axis=0) / np.maximum(counts, 1)  # 0 at a step without a value
+    weight = (counts > 0).sum(axis=1)
+    used = np.flatnonzero(weight)
+    x = np.where(counts > 0, np.arange(length).reshape(-1, width), 0).sum(axis=1)[used] / weight[used]
+    mean = means.sum(axis=1)[used] / weight[used]
+    low, high = (bound.reduce(grid, axis=(0, 2))[used] for bound in (np.fmin, np.fmax))
+    return LinePoints(_short(x), _short(mean), _short(low), _short(high), counts.max(axis=1)[used].tolist())
 
 
 def _short(values: Values) -> list[float]:

@@ -2,18 +2,13 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from sweep_service.report.model import ReportPart
 from sweep_service.sweep.records import SweepState
 
 
-class ComparisonPart(BaseModel):
-    """Base of the comparison's parts: immutable."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class ComparedSweep(ComparisonPart):
+class ComparedSweep(ReportPart):
     """One of the sweeps that are compared."""
 
     id: str
@@ -26,7 +21,7 @@ class ComparedSweep(ComparisonPart):
     """Number of configs that are not among the shared ones."""
 
 
-class ConfigValues(ComparisonPart):
+class ConfigValues(ReportPart):
     """A config's objective in one sweep, over all its seeds."""
 
     n: int
@@ -34,7 +29,7 @@ class ConfigValues(ComparisonPart):
     sd: float | None
 
 
-class ConfigDifference(ComparisonPart):
+class ConfigDifference(ReportPart):
     """A config's objective in another sweep, minus the one in the first."""
 
     sweep_id: str
@@ -50,7 +45,7 @@ class ConfigDifference(ComparisonPart):
     """Number of common seeds, if all of them gave exactly the same value; else 0."""
 
 
-class SharedConfig(ComparisonPart):
+class SharedConfig(ReportPart):
     """A config that the first sweep and another one have tried."""
 
     config_id: str
@@ -62,7 +57,7 @@ class SharedConfig(ComparisonPart):
     """Differences of each sweep after the first, in their order."""
 
 
-class ComparedSetting(ComparisonPart):
+class ComparedSetting(ReportPart):
     """A setting of the training, outside of the spaces, in which the sweeps differ."""
 
     name: str
@@ -70,11 +65,11 @@ class ComparedSetting(ComparisonPart):
     """Its value in each sweep, in the order of the sweeps; null also where a training has no such setting."""
 
 
-class SweepsComparison(ComparisonPart):
+class SweepsComparison(ReportPart):
     """Sweeps beside each other, joined by config."""
 
     sweeps: list[ComparedSweep]
-    settings: list[ComparedSetting] = []
+    settings: list[ComparedSetting] = Field(default=[])
     """Settings of the base training in which they differ, by name."""
     shared: list[SharedConfig]
     notes: list[str]

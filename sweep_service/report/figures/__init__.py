@@ -1,11 +1,9 @@
 """The report's figures as plotly dictionaries, in the groups in which the page shows them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from sweep_service.report.figures.benchmark_entropy import benchmark_entropy_figures
-from sweep_service.report.figures.benchmark_passes import pass_figures
+from sweep_service.report.figures.benchmark_figures import benchmark_entropy_figures, pass_figures
 from sweep_service.report.figures.entropy_by_beta import entropy_figures
 from sweep_service.report.figures.entropy_drivers import driver_figures
 from sweep_service.report.figures.figure_style import ConfigStyle, Figure, config_styles
@@ -45,11 +43,10 @@ _GROUPS: Final[tuple[tuple[str, str, tuple[Make, ...]], ...]] = (
         (heatmap_figures, tradeoff_figures, benchmark_entropy_figures, search_figures),
     ),
 )
-"""Id, title, and what makes its figures."""
+"""Id, title, and the functions that draw its figures."""
 
 
-@dataclass(frozen=True)
-class FigureGroup:
+class FigureGroup(NamedTuple):
     """Figures that answer one question."""
 
     id: str

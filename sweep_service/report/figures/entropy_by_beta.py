@@ -1,8 +1,7 @@
 """Policy entropy by beta: a panel for each value of a second parameter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sweep_service.report.figures.figure_style import (
     MOST_SHOWN,
@@ -15,7 +14,7 @@ from sweep_service.report.figures.figure_style import (
     text,
 )
 from sweep_service.report.figures.metric_curves import entropy_zones
-from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
+from sweep_service.report.figures.subplots import axes_of, axis, panels
 from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
@@ -29,9 +28,8 @@ _MOST_KEYS: Final = 6
 """Largest number of values in the legend; of more values, only some are named."""
 
 
-@dataclass(frozen=True)
-class _Axes:
-    """The parameter that tells lines apart and the one that tells panels apart, with their values in order."""
+class _Axes(NamedTuple):
+    """The parameters of the lines and of the panels, with their values in order."""
 
     line: str
     panel: str
@@ -119,7 +117,7 @@ def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]
         for zone in zones
     ]
     for number in range(len(titles)):
-        layout[layout_axis("x", number)]["showgrid"] = False
+        layout[axis("xaxis", number)]["showgrid"] = False
     return {"layout": layout | {"legend": legend(), "hovermode": "closest"}, "height": height}
 
 

@@ -1,8 +1,7 @@
 """The causes of entropy's change: the predicted change by region, stacked, against the measured one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sweep_service.report.figures.figure_style import (
     REGION_COLOURS,
@@ -15,7 +14,7 @@ from sweep_service.report.figures.figure_style import (
     scatter,
     text,
 )
-from sweep_service.report.figures.subplots import axes_of, axis, layout_axis, panels
+from sweep_service.report.figures.subplots import axes_of, axis, panels
 from sweep_service.report.model import Report
 
 _STRETCHES: Final = 24
@@ -26,21 +25,13 @@ _NOTE: Final = (
 )
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(NamedTuple):
     """One config's changes over equal stretches of training, nats per rollout."""
 
     title: str
     measured: list[float | None]
     predicted: dict[str, list[float | None]]
     """Predicted change by region."""
-
-    def reach(self) -> tuple[float, float]:
-        """Return the lowest and the highest end of a stack."""
-        stacks = list(zip(*self.predicted.values(), strict=True))
-        down = min((sum(min(value or 0, 0) for value in stack) for stack in stacks), default=0)
-        up = max((sum(max(value or 0, 0) for value in stack) for stack in stacks), default=0)
-        return down, up
 
 
 def driver_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -120,17 +111,15 @@ def _traces(panel: _Panel, number: int, of: int, middles: Sequence[float]) -> li
 def _sized(drawn: Sequence[_Panel], columns: int, pixels: int) -> Figure:
     """Lay out panels of `pixels` height, `columns` in a row, each with a second y axis whose zero is level."""
     height = pixels * -(-len(drawn) // columns) + 60
-    reaches = [panel.reach() for panel in drawn]
-    bars, line = _aligned(
-        [end for reach in reaches for end in reach],
-        [value for panel in drawn for value in panel.measured if value is not None],
-    )
+    stacks = [stack for panel in drawn for stack in zip(*panel.predicted.values(), strict=True)]
+    ends = [sum(cut(value or 0, 0) for value in stack) for stack in stacks for cut in (min, max)]
+    bars, line = _aligned(ends, [value for panel in drawn for value in panel.measured if value is not None])
     x: Figure = {"title": {"text": "optimizer updates"}, "showgrid": False, "zeroline": False, "nticks": 6}
     y: Figure = {"title": {"text": ""}, "range": bars, "showgrid": False, "fixedrange": True}
     layout = panels([panel.title for panel in drawn], columns, height, x, y)
     for number in range(len(drawn)):
-        under = layout[layout_axis("y", number)]
-        layout[layout_axis("y", len(drawn) + number)] = {
+        under = layout[axis("yaxis", number)]
+        layout[axis("yaxis", len(drawn) + number)] = {
             **{name: value for name, value in under.items() if name != "matches"},
             "overlaying": axis("y", number),
             "side": "left",
@@ -139,7 +128,7 @@ def _sized(drawn: Sequence[_Panel], columns: int, pixels: int) -> Figure:
             "tickmode": "auto",
             "nticks": 6,
         }
-        layout[layout_axis("y", number)] = under | {"showticklabels": False}
+        layout[axis("yaxis", number)] = under | {"showticklabels": False}
     layout |= {"barmode": "relative", "bargap": 0.12, "legend": legend(), "hovermode": "x"}
     return {"layout": layout, "height": height}
 

@@ -5,7 +5,7 @@ title), `height` (pixels) and `wide` (true: takes the page's whole width).
 
 Colours are names of the page's style variables (`@c0`, `@ink`), which the page's script replaces, so that one file
 serves light and dark. `@c0` to `@c6` tell things apart; `@s0` to `@s6`, blue to amber, are in order. A trace's `meta`
-says which config it shows and whether it is a single seed.
+holds the id of its config, and true for the line of a single seed.
 """
 
 import html

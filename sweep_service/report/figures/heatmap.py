@@ -51,14 +51,16 @@ def heatmap_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
     if grid is None or not any(cell.mean is not None for cell in grid.cells):
         return []
     best = report.best.config_id if report.best else None
+
+    def objective_words(cell: Cell) -> list[str]:
+        star = "★ " if best is not None and cell.config_id == best else ""
+        lines = [f"<b>{star}{number(cell.mean)}</b>"]
+        lines += [f"±{number(cell.half_width)}"] if cell.half_width is not None else []
+        lines += [f"n {_seeds(cell)}"]
+        return lines + ([f"✓ {number(cell.confirm)}"] if cell.confirm is not None else [])
+
     quantities = [
-        _Quantity(
-            "objective",
-            "Objective",
-            note=_objective_note(report, grid),
-            value=attrgetter("mean"),
-            words=lambda cell: _words(cell, best),
-        ),
+        _Quantity("objective", "Objective", _objective_note(report, grid), attrgetter("mean"), objective_words),
         _Quantity(
             "kept",
             "Entropy kept",
@@ -90,14 +92,6 @@ def _objective_note(report: Report, grid: Grid) -> str:
     if (bottom := lower_fence(means)) > min(means):
         lines.append(f"Cells below {number(bottom, 2)} have one colour.")
     return " ".join([*lines, "Hatched: no result."])
-
-
-def _words(cell: Cell, best: str | None) -> list[str]:
-    star = "★ " if best is not None and cell.config_id == best else ""
-    lines = [f"<b>{star}{number(cell.mean)}</b>"]
-    lines += [f"±{number(cell.half_width)}"] if cell.half_width is not None else []
-    lines += [f"n {_seeds(cell)}"]
-    return lines + ([f"✓ {number(cell.confirm)}"] if cell.confirm is not None else [])
 
 
 def _seeds(cell: Cell) -> str:
@@ -165,33 +159,24 @@ def _traces(grid: Grid, cells: Sequence[Cell], quantity: _Quantity, words: Words
         "xgap": 2,
         "ygap": 2,
     }
-    full: list[tuple[int, int, str]] = []
-    colours: list[str] = []
-    holes: list[tuple[int, int]] = []
-    failed: list[tuple[int, int, str]] = []
-    for y, row in enumerate(table):
-        for x, cell in enumerate(row):
-            value = values[y][x]
-            if cell is not None and value is not None:
-                full.append((x, y, "<br>".join(words(cell))))
-                colours.append(_on(value, low, high))
-                continue
-            holes.append((x, y))
-            if cell is not None and cell.planned:
-                failed.append((x, y, f"<b>n {_seeds(cell)}</b>"))
+    places = [(x, y, cell, values[y][x]) for y, row in enumerate(table) for x, cell in enumerate(row)]
+    full = [(x, y, "<br>".join(words(cell))) for x, y, cell, value in places if cell and value is not None]
+    colours = [_on(value, low, high) for *_, value in places if value is not None]
+    holes = [(x, y, cell) for x, y, cell, value in places if value is None]
+    failed = [(x, y, f"<b>n {_seeds(cell)}</b>") for x, y, cell in holes if cell and cell.planned]
 
-    def written(places: Sequence[tuple[int, int, str]], colour: str | list[str]) -> Figure:
+    def written(texts: Sequence[tuple[int, int, str]], colour: str | list[str]) -> Figure:
         return {
             "type": "scatter",
             "mode": "text",
             "hoverinfo": "skip",
-            "x": [x for x, _, _ in places],
-            "y": [y for _, y, _ in places],
-            "text": [lines for _, _, lines in places],
+            "x": [x for x, _, _ in texts],
+            "y": [y for _, y, _ in texts],
+            "text": [lines for _, _, lines in texts],
             "textfont": {"size": size, "color": colour},
         }
 
-    hatch = [_hatch(holes)] if holes else []
+    hatch = [_hatch([(x, y) for x, y, _ in holes])] if holes else []
     return [heat, *hatch, written(full, colours), *([written(failed, "@ink")] if failed else [])]
 
 

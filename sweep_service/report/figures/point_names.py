@@ -1,7 +1,6 @@
 """Names beside points in a plane, where they cover no other name."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sweep_service.report.figures.figure_style import Figure, scatter, text
@@ -25,8 +24,7 @@ class NamedPoint(NamedTuple):
     config_id: str
 
 
-@dataclass(frozen=True)
-class _Box:
+class _Box(NamedTuple):
     """The area that a name covers, in pixels of a plot of usual size."""
 
     left: float

@@ -1,5 +1,6 @@
 """Every seed as a dot, with lines to its pair."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
@@ -57,14 +58,8 @@ def seed_figure(report: Report, styles: Mapping[str, ConfigStyle]) -> Figure | N
 
 def wrapped(label: str) -> list[str]:
     """Break a config's label into lines between parameters, so that it stays readable on a phone."""
-    lines: list[str] = []
-    for word in label.split(" "):
-        short = word if len(word) <= _LABEL_WIDTH else word[: _LABEL_WIDTH - 1] + "…"
-        if lines and len(lines[-1]) + 1 + len(short) <= _LABEL_WIDTH:
-            lines[-1] += f" {short}"
-        else:
-            lines.append(short)
-    return lines
+    words = (word if len(word) <= _LABEL_WIDTH else word[: _LABEL_WIDTH - 1] + "…" for word in label.split(" "))
+    return textwrap.wrap(" ".join(words), _LABEL_WIDTH, break_on_hyphens=False)
 
 
 def seed_rows(report: Report) -> list[ConfigRow]:

@@ -16,18 +16,13 @@ _GAP: Final = 0.035
 
 
 def axis(kind: str, panel: int) -> str:
-    """Return the name by which a trace finds its panel's axis: `x`, `x2`, …"""
+    """Return the name of a panel's axis: for a trace `x`, `x2`, … of kind `x`; in the layout `xaxis`, `xaxis2`, …"""
     return kind if panel == 0 else f"{kind}{panel + 1}"
 
 
 def axes_of(panel: int) -> Figure:
     """Return the entries by which a trace finds its panel's two axes."""
     return {"xaxis": axis("x", panel), "yaxis": axis("y", panel)}
-
-
-def layout_axis(kind: str, panel: int) -> str:
-    """Return the name of the same axis in the layout: `xaxis`, `xaxis2`, …"""
-    return axis(f"{kind}axis", panel)
 
 
 def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figure) -> Figure:
@@ -49,11 +44,11 @@ def panels(titles: Sequence[str], columns: int, height: int, x: Figure, y: Figur
         left, top = column * (wide + _GAP), 1 - row * block - _TITLE / inner
         bottom = 1 - (row + 1) * block + (_TICKS / inner if row < rows - 1 else 0)
         lowest = number + columns >= len(titles)
-        layout[layout_axis("x", number)] = {
+        layout[axis("xaxis", number)] = {
             **x, "domain": [round(left, 4), round(left + wide, 4)], "anchor": axis("y", number), "matches": "x",
             "showticklabels": lowest, "title": x["title"] if lowest and row == rows - 1 else {"text": ""},
         }  # fmt: skip
-        layout[layout_axis("y", number)] = {
+        layout[axis("yaxis", number)] = {
             **y, "domain": [round(bottom, 4), round(top, 4)], "anchor": axis("x", number), "matches": "y",
             "showticklabels": column == 0, "title": y["title"] if column == 0 else {"text": ""},
         }  # fmt: skip

@@ -25,30 +25,25 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     )
     objectives = [point.objective for point in points]
     lowest = lower_fence([point.objective for point in points if not rows[point.config_id].collapsed] or objectives)
-    edge = _edge([point for point in points if point.objective >= lowest])
+    # points far below the others stand under all others and their crosses
+    near = [point for point in points if point.objective >= lowest]
+    low = min(point.objective if point.objective_low is None else point.objective_low for point in near)
+    high = max(point.objective if point.objective_high is None else point.objective_high for point in near)
+    edge = low - 0.08 * (high - low)
     stairs = sorted((point for point in points if point.on_front), key=lambda point: point.entropy_kept)
     dotted = {"color": "@muted", "width": 1.5, "dash": "dot", "shape": "vh"}
     traces = [_scatter("lines", stairs, edge, line=dotted, hoverinfo="skip")]
     others = [point for point in points if not styles[point.config_id].shown]
     if others:
         dots = {"size": 5, "color": "@muted", "symbol": [_symbol(point, edge) for point in others]}
-        traces.append(
-            _scatter("markers", others, edge, marker=dots, opacity=0.45, **_hover(others, rows)),
-        )
+        traces.append(_scatter("markers", others, edge, marker=dots, opacity=0.45, **_hover(others, rows)))
     traces += [_point(point, rows, styles[point.config_id], edge) for point in points]
-    # the names of the baseline and of the best first
-    named = sorted(
-        _named(points, rows, styles),
-        key=lambda point: (Role.BASELINE not in rows[point.config_id].roles, -point.objective),
-    )
-    traces += point_names(
-        [
-            NamedPoint(point.entropy_kept, max(point.objective, edge), rows[point.config_id].label, point.config_id)
-            for point in named
-        ],
-        [point.entropy_kept for point in points],
-        [max(objective, edge) for objective in objectives],
-    )
+    named = [
+        NamedPoint(point.entropy_kept, max(point.objective, edge), rows[point.config_id].label, point.config_id)
+        for point in _named(points, rows, styles)
+    ]
+    xs, ys = [point.entropy_kept for point in points], [max(objective, edge) for objective in objectives]
+    traces += point_names(named, xs, ys)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
         "and equals in the other, without those that collapsed in a trial; the rest is faint. Means over confirm "
@@ -60,22 +55,16 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     return [entropy_plane("tradeoff", "Objective against the entropy kept", note, traces, "objective")]
 
 
-def _edge(points: Sequence[TradeoffPoint]) -> float:
-    """Return the height at which points far below the others are drawn: under all others and their crosses."""
-    low = min(point.objective if point.objective_low is None else point.objective_low for point in points)
-    high = max(point.objective if point.objective_high is None else point.objective_high for point in points)
-    return low - 0.08 * (high - low)
-
-
 def _named(
     points: Sequence[TradeoffPoint], rows: Mapping[str, ConfigRow], styles: Mapping[str, ConfigStyle]
 ) -> list[TradeoffPoint]:
-    """Return the points to name: all of a few; of many, the baseline, and the front if it is short."""
+    """Return the points to name, the baseline and the best first: of many, the baseline, and the front if short."""
+    baselines = {row.id for row in rows.values() if Role.BASELINE in row.roles}
     drawn = [point for point in points if styles[point.config_id].shown]
-    if len(drawn) <= _MOST_NAMED:
-        return drawn
-    few = sum(point.on_front for point in drawn) <= _MOST_NAMED
-    return [point for point in drawn if (few and point.on_front) or Role.BASELINE in rows[point.config_id].roles]
+    if len(drawn) > _MOST_NAMED:
+        few = sum(point.on_front for point in drawn) <= _MOST_NAMED
+        drawn = [point for point in drawn if (few and point.on_front) or point.config_id in baselines]
+    return sorted(drawn, key=lambda point: (point.config_id not in baselines, -point.objective))
 
 
 def _scatter(mode: str, points: Sequence[TradeoffPoint], lowest: float, **settings: Any) -> Figure:

@@ -1,6 +1,6 @@
 """The report's tables as CSV, for spreadsheets and data frames.
 
-UTF-8, commas, a header, one record a line. Texts are quoted, numbers are not, and what is missing is an empty text.
+UTF-8, commas, a header, one record a line. Texts are quoted, numbers are not, and missing values are empty texts.
 A text that a spreadsheet would take for a formula is led by an apostrophe.
 """
 
@@ -10,16 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from sweep_service.report.facts.trial_health import COLUMNS
-from sweep_service.report.model import (
-    BenchmarkCell,
-    BenchmarkDifference,
-    BenchmarkTable,
-    ConfigRow,
-    Report,
-    StageResult,
-    TrialRow,
-)
-from sweep_service.report.render.views import Delta, deltas, reference, varied
+from sweep_service.report.model import BenchmarkCell, BenchmarkTable, Report
+from sweep_service.report.render.views import deltas, reference, varied
 from sweep_service.sweep.records import Stage
 from trainers.printable import printable
 
@@ -31,6 +23,9 @@ _TRIAL_FIELDS: Final = (
 )  # fmt: skip
 _CONFIG_FIELDS: Final = (*COLUMNS, "evaluation_se", "tokens", "hours")
 """Columns that are fields of `TrialRow` and of `ConfigRow`, by the same name."""
+_CONFIRM_FIELDS: Final = ("mean", "low", "high", "sd", "n", "planned")
+_TUNE_FIELDS: Final = ("mean", "sd", "n", "planned")
+_DELTA_FIELDS: Final = ("difference", "low", "high")
 _FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """Characters with which a formula may begin, the full-width forms of the signs included."""
 
@@ -46,7 +41,7 @@ def render_csv(report: Report, table: Table = "trials") -> bytes:
 
 
 def inert(value: Any) -> Any:
-    """Return a cell on which no spreadsheet and no terminal acts: what could start a formula is led by `'`."""
+    """Return a cell on which no spreadsheet and no terminal acts: a possible formula is led by `'`."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = printable(str(value))
@@ -76,8 +71,9 @@ def _trials(report: Report) -> tuple[list[str], list[list[Any]]]:
     return [*head, *names, *_TRIAL_FIELDS, *scores, *tail], rows
 
 
-def _fields(row: TrialRow | ConfigRow, names: Sequence[str]) -> list[Any]:
-    values = [getattr(row, name) for name in names]
+def _fields(record: object, names: Sequence[str]) -> list[Any]:
+    """Return these fields of a record, flags as numbers; without a record, None for each."""
+    values = [None if record is None else getattr(record, name) for name in names]
     return [int(value) if isinstance(value, bool) else value for value in values]
 
 
@@ -86,8 +82,7 @@ def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
     confirm, tune = deltas(report, Stage.CONFIRM), deltas(report, Stage.TUNE)
     header = [
         "config_id", "config", "label", "roles", "loss", *names,
-        "confirm_mean", "confirm_low", "confirm_high", "confirm_sd", "confirm_n", "confirm_planned",
-        "tune_mean", "tune_sd", "tune_n", "tune_planned",
+        *(f"confirm_{name}" for name in _CONFIRM_FIELDS), *(f"tune_{name}" for name in _TUNE_FIELDS),
         "reference_id", "confirm_delta", "confirm_delta_low", "confirm_delta_high", "tune_delta",
         *_CONFIG_FIELDS, *scores,
     ]  # fmt: skip
@@ -96,8 +91,9 @@ def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
     rows = [
         [
             row.id, row.number, row.label, " ".join(row.roles), row.loss, *(row.params.get(name) for name in names),
-            *_stage(row.confirm, interval=True), *_stage(row.tune, interval=False),
-            against.id if against else None, *_delta(confirm.get(row.id)), *_delta(tune.get(row.id))[:1],
+            *_fields(row.confirm, _CONFIRM_FIELDS), *_fields(row.tune, _TUNE_FIELDS),
+            against.id if against else None,
+            *_fields(confirm.get(row.id), _DELTA_FIELDS), *_fields(tune.get(row.id), ["difference"]),
             *_fields(row, _CONFIG_FIELDS), *benchmarks.get(row.id, [None] * len(scores)),
         ]
         for row in report.configs
@@ -105,19 +101,8 @@ def _configs(report: Report) -> tuple[list[str], list[list[Any]]]:
     return header, rows
 
 
-def _stage(result: StageResult | None, *, interval: bool) -> list[Any]:
-    if result is None:
-        return [None] * (6 if interval else 4)
-    bounds = [result.low, result.high] if interval else []
-    return [result.mean, *bounds, result.sd, result.n, result.planned]
-
-
-def _delta(delta: Delta | BenchmarkDifference | None) -> list[Any]:
-    return [None, None, None] if delta is None else [delta.difference, delta.low, delta.high]
-
-
 def _benchmark_columns(table: BenchmarkTable | None) -> list[str]:
-    """Return the names of the columns of the stage measured, and of `_score` for each benchmark and for their mean."""
+    """Name the column of the measured stage and those of `_score`, for each benchmark and for their mean."""
     if table is None:
         return []
     names = [f"benchmark/{column.benchmark or 'mean'}" for column in table.columns]
@@ -127,4 +112,4 @@ def _benchmark_columns(table: BenchmarkTable | None) -> list[str]:
 
 def _score(cell: BenchmarkCell | None) -> list[Any]:
     """Return a score with its seeds and its difference from the baseline."""
-    return [None] * 5 if cell is None else [cell.mean, cell.num_seeds, *_delta(cell.difference)]
+    return [*_fields(cell, ("mean", "num_seeds")), *_fields(cell and cell.difference, _DELTA_FIELDS)]

@@ -8,7 +8,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from sweep_service.report.figures import Figure
 
@@ -20,21 +20,16 @@ _WORTH: Final = 24
 
 def embedded(figures: Sequence[Figure]) -> str:
     """Return the JSON that page.js unpacks. Equal figures give equal text."""
-    short = [_rounded(figure) for figure in figures]
+    short: list[Figure] = json.loads(_json(figures), parse_float=_rounded)
     packer = _Packer(short)
     packed = ",".join(packer.pack(figure) for figure in short)
     text = f'{{"shared":[{",".join(packer.shared)}],"figures":[{packed}]}}'
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if abs(value) < 10**_DIGITS else round(value)
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in cast("Sequence[Any]", value)]
-    return value
+def _rounded(fraction: str) -> float:
+    value = float(fraction)
+    return float(f"{value:.{_DIGITS}g}") if abs(value) < 10**_DIGITS else round(value)
 
 
 class _Packer:
@@ -60,28 +55,26 @@ class _Packer:
     def pack(self, value: Any) -> str:
         text = _json(value)
         if text not in self._places:
-            packed = self._packed(value, text)
+            parts = _parts(value) if len(text) >= _WORTH else ()
+            if not parts:
+                packed = text
+            elif isinstance(value, dict):
+                packed = f"{{{','.join(f'{_json(name)}:{self.pack(part)}' for name, part in value.items())}}}"
+            else:
+                packed = f"[{','.join(map(self.pack, parts))}]"
             if self._seen[text] < 2:
                 return packed
             self._places[text] = len(self.shared)
             self.shared.append(packed)
         return f'{{"$":{self._places[text]}}}'
 
-    def _packed(self, value: Any, text: str) -> str:
-        if len(text) < _WORTH or not _parts(value):
-            return text
-        if isinstance(value, dict):
-            items = cast("dict[str, Any]", value).items()
-            return f"{{{','.join(f'{_json(name)}:{self.pack(item)}' for name, item in items)}}}"
-        return f"[{','.join(self.pack(item) for item in _parts(value))}]"
-
 
 def _parts(value: Any) -> Sequence[Any]:
     """Return the values inside a value that may be shared; a list of numbers is only shared whole."""
     if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value).values())
+        return list(value.values())
     if isinstance(value, list) and value and isinstance(value[0], dict | list | str):
-        return cast("list[Any]", value)
+        return value
     return ()
 
 

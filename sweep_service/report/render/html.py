@@ -1,11 +1,12 @@
 """The report as one HTML file that opens offline: plotly is inside, nothing is loaded, only our own scripts run."""
 
-import base64
 import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -43,7 +44,10 @@ def render_html(report: Report) -> bytes:
     styles = config_styles(report)
     seeds, groups = seed_figure(report, styles), figure_groups(report, styles)
     drawn = [*([seeds] if seeds else []), *(figure for group in groups.values() for figure in group.figures)]
-    script = (_PAGE / "page.js").read_text()
+    script, plotly = (_PAGE / "page.js").read_text(), get_plotlyjs()
+    files = {"configs.csv": render_csv(report, "configs"), "trials.csv": render_csv(report, "trials")}
+    if report.best is not None:
+        files[FILE_NAME] = report.best.yaml.encode()
     context = {
         "report": report,
         "sections": sections_of(report, groups),
@@ -53,11 +57,11 @@ def render_html(report: Report) -> bytes:
         "seeds": seeds,
         "groups": groups,
         "figures": Markup(embedded(drawn)),
-        "files": _files(report),
+        "files": {name: f"data:text/plain;base64,{b64encode(file).decode()}" for name, file in files.items()},
         "style": Markup((_PAGE / "page.css").read_text()),
         "script": Markup(script),
-        "plotly": Markup(get_plotlyjs()),
-        "policy": f"default-src 'none'; script-src {_plotly_hash()} {_hash(script)}; style-src 'unsafe-inline'; "
+        "plotly": Markup(plotly),
+        "policy": f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
     }
     return _environment().get_template("page.html.j2").render(context).encode()
@@ -68,7 +72,7 @@ def page_script() -> bytes:
     return get_plotlyjs().encode()
 
 
-@lru_cache
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_PAGE),
@@ -88,9 +92,7 @@ def _environment() -> Environment:
         utc=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         amount=_amount,
         duration=duration,
-        cell_note=views.cell_note,
         spread=_spread,
-        missing_text=views.missing_text,
         with_commands=_with_commands,
     )
     cast("dict[str, Any]", environment.globals).update(
@@ -109,17 +111,14 @@ def _amount(value: float) -> str:
 
 
 def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
-    """Pair each figure with whether it takes a whole row, because it asks for one or nothing would stand beside it."""
-    wide = [bool(figure.get("wide")) for figure in figures]
-    place = 0
-    while place < len(figures):
-        if wide[place]:
-            place += 1
-        elif place + 1 < len(figures) and not wide[place + 1]:
-            place += 2
-        else:
-            wide[place] = True
-    return list(zip(figures, wide, strict=True))
+    """Pair each figure with True if it takes a whole row: it asks for one, or nothing would stand beside it."""
+    pairs: list[tuple[Figure, bool]] = []
+    for wide, group in groupby(figures, key=lambda figure: bool(figure.get("wide"))):
+        run = list(group)
+        pairs += [(figure, wide) for figure in run]
+        if len(run) % 2:
+            pairs[-1] = (run[-1], True)
+    return pairs
 
 
 def _outcome_note(verdict: Verdict) -> str:
@@ -134,18 +133,6 @@ def _with_commands(text: str) -> Markup:
     return Markup(_COMMAND.sub(r"<code class=command>\1</code>", str(escape(text))))
 
 
-def _files(report: Report) -> dict[str, str]:
-    """Return links that hold a whole file each, by its name."""
-    contents = {"configs.csv": render_csv(report, "configs"), "trials.csv": render_csv(report, "trials")}
-    if report.best is not None:
-        contents[FILE_NAME] = report.best.yaml.encode()
-    return {name: f"data:text/plain;base64,{base64.b64encode(content).decode()}" for name, content in contents.items()}
-
-
+@cache
 def _hash(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-@lru_cache
-def _plotly_hash() -> str:
-    return _hash(get_plotlyjs())
+    return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

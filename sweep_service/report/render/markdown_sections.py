@@ -1,6 +1,5 @@
 """The sections of the report as Markdown: each function returns one section's blocks, without its title."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from sweep_service.report.formatting import NOTHING, count, estimate, interval, number, plain, signed
@@ -87,16 +86,15 @@ def warnings(report: Report) -> list[str]:
     numbers = views.trial_numbers(report)
     lines: list[str] = []
     for caution in report.cautions:
-        rule = f" *Rule: {plain(caution.rule)}*" if caution.rule else ""
-        trials = _trials([numbers[id_] for id_ in caution.trials]) if caution.trials else ""
-        lines.append(f"{code(caution.code)} {plain(caution.text)}{rule}{trials}")
+        line = f"{code(caution.code)} {plain(caution.text)}"
+        if caution.rule:
+            line += f" *Rule: {plain(caution.rule)}*"
+        if caution.trials:
+            shown = ", ".join(str(numbers[id_]) for id_ in caution.trials[:_MOST_TRIALS])
+            more = len(caution.trials) - _MOST_TRIALS
+            line += f" ({'trials' if caution.trials[1:] else 'trial'} {shown}{f' and {more} more' if more > 0 else ''})"
+        lines.append(line)
     return [bullets(lines)]
-
-
-def _trials(numbers: Sequence[int]) -> str:
-    more = f" and {len(numbers) - _MOST_TRIALS} more" if len(numbers) > _MOST_TRIALS else ""
-    shown = ", ".join(str(number) for number in numbers[:_MOST_TRIALS])
-    return f" ({'trial' if len(numbers) == 1 else 'trials'} {shown}{more})"
 
 
 def exploration(report: Report) -> list[str]:

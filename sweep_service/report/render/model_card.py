@@ -1,6 +1,6 @@
 """The README.md of an exported model: its training, its results, and how to check them.
 
-Made from the report and the exported trial. Whatever users wrote is escaped.
+Made from the report and the exported trial. All texts of users are escaped.
 """
 
 import json
@@ -18,6 +18,7 @@ from trainers.catalog.entries import ModelEntry
 from trainers.yaml_text import write_yaml
 
 _LOSS_FIRST: Final = ("name", "beta1", "beta2", "epsilon", "epsilon_low", "epsilon_high")
+"""Settings that head the list of the loss's settings."""
 
 
 class Exported(NamedTuple):
@@ -26,7 +27,7 @@ class Exported(NamedTuple):
     trial: Trial
     objective: float | None
     why: str
-    """Sentence that says why this trial was chosen among those of its config."""
+    """Reason for the choice of this trial among those of its config, a sentence."""
     training: Mapping[str, Any]
     """Complete training configuration of the trial, without the seed."""
     evaluation: float | None
@@ -41,8 +42,16 @@ class Exported(NamedTuple):
 
 def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
     """Write the card, with the head that the Hugging Face Hub reads."""
-    trained = [(plain(name), plain(value)) for name, value in _settings(exported)]
-    origin = [(plain(name), plain(text)) for name, text in _origin(report, best, exported)]
+    trained = [(plain(name), plain(value)) for name, value in _settings(exported).items() if value]
+    origin = {
+        "sweep": f"{report.sweep.name}, {report.sweep.id}",
+        "trial": exported.trial.id,
+        **best.provenance,
+        "report": f"inputs sha256:{report.inputs_digest}, version {report.report_version}",
+    }
+    if exported.base is not None:
+        origin["base model's files"] = f"sha256:{exported.base.digest}"
+    origins = [(plain(name), plain(value)) for name, value in origin.items()]
     again = f"`{FILE_NAME}` is the whole configuration with this seed; CACHE is a folder with the same catalog entries."
     blocks = [
         _head(exported),
@@ -52,7 +61,7 @@ def model_card(report: Report, best: BestConfig, exported: Exported) -> str:
         *titled("Benchmarks", _benchmarks(report.benchmarks, report, best, exported) if report.benchmarks else []),
         *titled("This model", _this_model(exported)),
         *titled("What was trained", [table(("setting", "value"), trained)]),
-        *titled("Train it again", [again, fenced(_command(exported), "sh"), table(("what", "which"), origin)]),
+        *titled("Train it again", [again, fenced(_command(exported), "sh"), table(("what", "which"), origins)]),
         *titled("Limits", [bullets(_limits(report, exported))]),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -129,20 +138,17 @@ def _results(report: Report, best: BestConfig, exported: Exported) -> tuple[Sequ
         against = rows[report.verdict.comparison.comparator_id]
     elif (against := views.reference(report)) is not None and against.id == best.config_id:
         against = None
-    results = [row.stage(stage) if row else None for row in (rows[best.config_id], against)]
-    own, others = (result.by_seed if result else {} for result in results)
+    labels, results = [best.label], [rows[best.config_id].stage(stage)]
+    if against:
+        labels.append(against.label)
+        results.append(against.stage(stage))
+    values = [result.by_seed if result else {} for result in results]
     means = [estimate(result.mean, result.low, result.high) if result else NOTHING for result in results]
     lines: list[Sequence[str]] = [
-        (
-            f"{seed}{' (this model)' if seed == exported.trial.seed else ''}",
-            number(own.get(seed)),
-            number(others.get(seed)),
-        )
-        for seed in sorted(own | others)
+        [f"{seed}{' (this model)' if seed == exported.trial.seed else ''}", *(number(own.get(seed)) for own in values)]
+        for seed in sorted({seed for own in values for seed in own})
     ]
-    lines.append(("mean, 95 % interval", *means))
-    header = (f"{stage} seed", plain(best.label), plain(against.label if against else ""))
-    return (header, lines) if against else (header[:2], [line[:2] for line in lines])
+    return [f"{stage} seed", *map(plain, labels)], [*lines, ["mean, 95 % interval", *means]]
 
 
 def _benchmarks(measured: BenchmarkTable, report: Report, best: BestConfig, exported: Exported) -> list[str]:
@@ -199,17 +205,15 @@ def _this_model(exported: Exported) -> list[str]:
     ]
 
 
-def _settings(exported: Exported) -> list[tuple[str, str]]:
+def _settings(exported: Exported) -> dict[str, str]:
     training, trial = exported.training, exported.trial
-    loss, rollout = training["loss"], training["rollout"]
-    first = [f"{name} {_value(loss[name])}" for name in _LOSS_FIRST if loss.get(name) is not None]
-    rest = [f"{name} {_value(v)}" for name, v in loss.items() if name not in _LOSS_FIRST and v not in (None, [], {})]
+    loss, rollout = dict.fromkeys(_LOSS_FIRST) | training["loss"], training["rollout"]
     tokens = trial.summary.get("tokens/total")
-    settings = {
+    return {
         "base model": _base_name(exported),
         "LoRA": _named(training["model"].get("lora")) or "no: all weights were trained",
         "task": _named(training["task"]),
-        "loss": ", ".join([*first, *rest]),
+        "loss": _named(loss),
         "advantage": _named(training["advantage"]),
         "rollouts": f"{rollout['prompts_per_rollout']} prompts x {rollout['completions_per_prompt']} completions of at "
         f"most {rollout['max_completion_tokens']} tokens, {rollout['prompts_per_minibatch']} prompts an update",
@@ -219,7 +223,6 @@ def _settings(exported: Exported) -> list[tuple[str, str]]:
         "seed": str(trial.seed),
         "CPU threads": str(trial.threads),
     }
-    return [(name, value) for name, value in settings.items() if value]
 
 
 def _named(settings: Mapping[str, Any] | None) -> str:
@@ -230,18 +233,6 @@ def _named(settings: Mapping[str, Any] | None) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else json.dumps(value)
-
-
-def _origin(report: Report, best: BestConfig, exported: Exported) -> list[tuple[str, str]]:
-    origin = {
-        "sweep": f"{report.sweep.name}, {report.sweep.id}",
-        "trial": exported.trial.id,
-        **best.provenance,
-        "report": f"inputs sha256:{report.inputs_digest}, version {report.report_version}",
-    }
-    if exported.base is not None:
-        origin["base model's files"] = f"sha256:{exported.base.digest}"
-    return list(origin.items())
 
 
 def _limits(report: Report, exported: Exported) -> list[str]:

@@ -193,15 +193,11 @@ def _dashes(style: ConfigStyle) -> Any:
     return (0, tuple(length / 3 for length in pattern)) if pattern else "-"
 
 
-def _colour(style: ConfigStyle) -> str:
-    return _page_colours()[style.colour.removeprefix("@")]
-
-
 @lru_cache
-def _page_colours() -> dict[str, str]:
-    """Read the page's colours in its light mode, by name."""
+def _colour(style: ConfigStyle) -> str:
+    """Return the colour that the page has in its light mode."""
     light = (Path(__file__).parent / "page" / "page.css").read_text().partition("@media")[0]
-    return dict(re.findall(r"--(\w+): (#\w{6});", light))
+    return dict(re.findall(r"--(\w+): (#\w{6});", light))[style.colour.removeprefix("@")]
 
 
 def literal(value: str, most: int | None = None) -> str:

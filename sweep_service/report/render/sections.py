@@ -11,8 +11,6 @@ from sweep_service.report.model import Outcome, Report
 from sweep_service.report.render import markdown_sections as markdown
 from sweep_service.report.render import views
 
-Words = str | Callable[[Report], str]
-
 
 @dataclass(frozen=True)
 class Section:
@@ -25,25 +23,21 @@ class Section:
     """Returns something true if the report has this section."""
     markdown: Callable[[Report], list[str]] | None = None
     """Returns its blocks, none if nothing is to be said; None for a section of the page alone."""
-    contents: Words = ""
+    contents: str | Callable[[Report], str] = ""
     """Name in the page's table of contents; a section without one lies folded under Details."""
-    page_title: Words = ""
-    """Title on the page, where it says more than in the Markdown."""
+    page_title: Callable[[Report], str] = lambda _: ""
+    """Returns the title on the page, where it says more than in the Markdown; else an empty text."""
     figures: str = ""
     """Id of the group of figures that suffices for the section to be on the page."""
     css: str = ""
 
     def heading(self, report: Report) -> str:
         """Return the title on the page."""
-        return _written(self.page_title, report) or self.title
+        return self.page_title(report) or self.title
 
     def name(self, report: Report) -> str:
         """Return the name in the table of contents; empty for a folded section."""
-        return _written(self.contents, report)
-
-
-def _written(words: Words, report: Report) -> str:
-    return words if isinstance(words, str) else words(report)
+        return self.contents if isinstance(self.contents, str) else self.contents(report)
 
 
 def _at_cost(report: Report) -> str:

@@ -1,8 +1,8 @@
 """Rows of the report joined for display, in one place so that HTML, Markdown and CSV agree."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from sweep_service.report.formatting import count, number
 from sweep_service.report.model import (
@@ -28,8 +28,7 @@ def confidence(report: Report) -> str:
     return f"{100 * max((one.confidence for one in report.comparisons), default=0.95):.4g} %"
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(NamedTuple):
     """A config's mean minus the reference's, over the seeds on which both have a result."""
 
     difference: float
@@ -101,7 +100,7 @@ def comparator_name(compared: Mapping[str, Comparison]) -> str:
 
 
 def spread_text(report: Report) -> str:
-    """Say how much the runs of one config differ, and how much of that evaluations add; empty if it is not known."""
+    """State the spread over one config's runs and the part that sampling at evaluations adds; empty if unknown."""
     spread = report.descriptive
     if spread is None or spread.training_sd is None:
         return ""
@@ -139,13 +138,13 @@ def column_names(table: BenchmarkTable) -> list[str]:
 
 
 def cell_note(cell: BenchmarkCell) -> str:
-    """Say from how many completions of how many problems a cell comes: `avg@16, 30 problems`."""
+    """Write the numbers of completions a problem and of problems behind a cell: `avg@16, 30 problems`."""
     problems = count(cell.num_problems, "problem")
     return problems if cell.k is None else f"avg@{cell.k}, {problems}"
 
 
 def column_notes(table: BenchmarkTable) -> list[str]:
-    """Return what `cell_note` says of all cells of each column; empty for a column whose cells differ in it."""
+    """Return for each column the `cell_note` that all its cells share; empty where they differ."""
     notes = [{cell_note(cell) for row in table.rows if (cell := row.cells[n])} for n in range(len(table.columns))]
     return [note.pop() if len(note) == 1 else "" for note in notes]
 
@@ -156,7 +155,7 @@ def entropy_kept(report: Report) -> dict[str, float | None]:
 
 
 def missing_text(row: BenchmarkRow) -> str:
-    """Say how many of a row's models are missing, like `2 diverged, 1 evaluation failed`; empty if none is."""
+    """Count a row's missing models by reason, like `2 diverged, 1 evaluation failed`; empty if none is."""
     return ", ".join(f"{n} {reason}" for reason, n in row.missing.items())
 
 
@@ -180,8 +179,7 @@ def failures(report: Report) -> list[TrialRow]:
     return [trial for trial in report.trials if trial.state.went_wrong]
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One problem and what each group's policy wrote for it, in the order of the report's groups."""
 
     text: str

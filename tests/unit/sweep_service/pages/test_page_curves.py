@@ -15,9 +15,9 @@ PLAN = {"tune": 4, "confirm": 2}
 
 
 def trial(number: int, state: TrialState, step: int = 0, **fields: Any) -> Trial:
-    known = {"id": f"trl_{number}", "sweep_id": "swp_x", "config_id": "cfg_x", "seed": number, "threads": 1}
+    identity = {"id": f"trl_{number}", "sweep_id": "swp_x", "config_id": "cfg_x", "seed": number, "threads": 1}
     row = {"stage": Stage.TUNE, "number": number, "state": state, "step": step, "total_steps": 100}
-    return Trial.model_validate(known | row | fields)
+    return Trial.model_validate(identity | row | fields)
 
 
 def done(number: int, seconds: float, **fields: Any) -> Trial:
@@ -41,21 +41,21 @@ def test_a_line_without_values_has_no_points() -> None:
 
 def test_progress_counts_what_is_planned_and_not_there_yet() -> None:
     trials = [done(0, 50), trial(1, TrialState.RUNNING, 50), trial(2, TrialState.PENDING), trial(3, TrialState.PENDING)]
-    found = progress(SweepState.RUNNING, trials, PLAN, now=1075.0)
-    assert (found.share, found.trials) == (1.5 / 6, 6)
-    assert found.left_s == pytest.approx(50 * 4.5), "one trial at a time, 50 s each"
+    estimate = progress(SweepState.RUNNING, trials, PLAN, now=1075.0)
+    assert (estimate.share, estimate.trials) == (1.5 / 6, 6)
+    assert estimate.left_s == pytest.approx(50 * 4.5), "one trial at a time, 50 s each"
 
 
 def test_time_left_is_shared_by_what_runs_and_at_least_that_of_the_slowest() -> None:
     running = [trial(1, TrialState.RUNNING, 50), trial(2, TrialState.RUNNING, 10)]
-    found = progress(SweepState.RUNNING, [done(0, 100), *running], {"tune": 3}, now=0)
-    assert found.left_s == pytest.approx(90)
+    estimate = progress(SweepState.RUNNING, [done(0, 100), *running], {"tune": 3}, now=0)
+    assert estimate.left_s == pytest.approx(90)
 
 
 def test_before_a_trial_has_ended_time_left_follows_from_those_that_run() -> None:
     running = [trial(0, TrialState.RUNNING, 25, started_at=1000.0), trial(1, TrialState.RUNNING, 0, started_at=1000.0)]
-    found = progress(SweepState.RUNNING, running, {"tune": 2}, now=1010.0)
-    assert found.left_s == pytest.approx(40)
+    estimate = progress(SweepState.RUNNING, running, {"tune": 2}, now=1010.0)
+    assert estimate.left_s == pytest.approx(40)
 
 
 @pytest.mark.parametrize("trials", [[], [trial(0, TrialState.PENDING)], [trial(0, TrialState.RUNNING)]])
@@ -65,16 +65,16 @@ def test_time_left_is_not_guessed(trials: list[Trial]) -> None:
 
 def test_the_confirm_stage_is_counted_once() -> None:
     confirm = [trial(4, TrialState.PENDING, stage=Stage.CONFIRM), trial(5, TrialState.PENDING, stage=Stage.CONFIRM)]
-    found = progress(SweepState.RUNNING, [*(done(number, 50) for number in range(4)), *confirm], PLAN, now=0)
-    assert (found.share, found.trials) == (4 / 6, 6)
+    estimate = progress(SweepState.RUNNING, [*(done(number, 50) for number in range(4)), *confirm], PLAN, now=0)
+    assert (estimate.share, estimate.trials) == (4 / 6, 6)
 
 
 @pytest.mark.parametrize(
     "state", [SweepState.CANCELLED, SweepState.FAILED, SweepState.SUCCEEDED, SweepState.FINALIZING]
 )
 def test_a_sweep_that_has_ended_waits_for_nothing(state: SweepState) -> None:
-    found = progress(state, [done(0, 50), trial(1, TrialState.CANCELLED, 30)], PLAN, now=0)
-    assert (found.share, found.trials, found.left_s) == (1.0, 2, None)
+    estimate = progress(state, [done(0, 50), trial(1, TrialState.CANCELLED, 30)], PLAN, now=0)
+    assert (estimate.share, estimate.trials, estimate.left_s) == (1.0, 2, None)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from sweep_service.pages.rendering import static_file
 
 def test_names_that_strangers_make_up_are_not_kept() -> None:
     assert static_file("page.css") is not None
-    kept = rendering._content.cache_info().currsize
+    size = rendering._content.cache_info().currsize
     for name in ("x", "../page.css", "page.css/", "", *(f"{number}.css" for number in range(1000))):
         assert static_file(name) is None
-    assert rendering._content.cache_info().currsize == kept
+    assert rendering._content.cache_info().currsize == size

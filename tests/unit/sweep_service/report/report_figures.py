@@ -15,14 +15,14 @@ MARKUP = "<b>x</b> <script>alert(1)</script> $\\beta_1$ %{x} &amp;"
 def checked(figures: Sequence[Figure]) -> dict[str, Figure]:
     """Figures by their ids, if the page can embed them, and they show no text of a user as markup; the page escapes
     titles and notes."""
-    found = {figure["id"]: figure for figure in figures}
-    assert len(found) == len(figures)
+    by_id = {figure["id"]: figure for figure in figures}
+    assert len(by_id) == len(figures)
     for figure in figures:
         dumped = json.dumps({"data": figure["data"], "layout": figure["layout"]}, allow_nan=False)
         assert "<script" not in dumped
         assert "<b>x" not in dumped
         assert "%{x} &" not in "".join(re.findall(r'"hovertemplate": "(.*?)"', dumped))
-    return found
+    return by_id
 
 
 def axes(figure: Figure, kind: str) -> list[dict[str, Any]]:
@@ -34,14 +34,14 @@ def axes(figure: Figure, kind: str) -> list[dict[str, Any]]:
 def cell(x: str, y: str, mean: float | None, facet: str | None = None, **changed: Any) -> Cell:
     """A cell with three of three seeds, or a hole that nobody planned."""
     seeds = 0 if mean is None else 3
-    given: dict[str, Any] = {"x": x, "y": y, "facet": facet, "mean": mean, "n": seeds, "planned": seeds}
+    fields: dict[str, Any] = {"x": x, "y": y, "facet": facet, "mean": mean, "n": seeds, "planned": seeds}
     rest: dict[str, Any] = {"config_id": None, "half_width": 0.012, "confirm": None, "entropy_kept": 0.5}
-    return Cell(**(given | rest | changed))
+    return Cell(**(fields | rest | changed))
 
 
 def grid(cells: Sequence[Cell], **changed: Any) -> Grid:
     """Over beta1 and beta2, with the values that its cells have."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "x": "loss.beta1",
         "y": "loss.beta2",
         "facet": None,
@@ -51,7 +51,7 @@ def grid(cells: Sequence[Cell], **changed: Any) -> Grid:
         "cells": list(cells),
         "others": [],
     }
-    return Grid(**(found | changed))
+    return Grid(**(fields | changed))
 
 
 def point(config_id: str, objective: float, kept: float, on_front: bool = True) -> TradeoffPoint:

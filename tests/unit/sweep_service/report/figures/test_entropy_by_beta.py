@@ -34,17 +34,17 @@ def traces(figure: Figure, **having: Any) -> list[Figure]:
 def scaled(report: Report, times: float) -> Report:
     """The report with its entropy curves multiplied, but not the starts in its tables."""
 
-    def values(found: list[float | None]) -> list[float | None]:
-        return [None if value is None else value * times for value in found]
+    def values(means: list[float | None]) -> list[float | None]:
+        return [None if value is None else value * times for value in means]
 
-    def curve(found: ReportCurve) -> ReportCurve:
-        seeds = [seed.model_copy(update={"values": values(seed.values)}) for seed in found.seeds]
-        parts = {name: values(getattr(found, name)) for name in ("mean", "low", "high")}
-        return found.model_copy(update={**parts, "seeds": seeds})
+    def curve(original: ReportCurve) -> ReportCurve:
+        seeds = [seed.model_copy(update={"values": values(seed.values)}) for seed in original.seeds]
+        parts = {name: values(getattr(original, name)) for name in ("mean", "low", "high")}
+        return original.model_copy(update={**parts, "seeds": seeds})
 
     curves = [
-        CurveSet(key=found.key, configs=[curve(one) for one in found.configs]) if found.key == "entropy" else found
-        for found in report.curves
+        CurveSet(key=metric.key, configs=[curve(one) for one in metric.configs]) if metric.key == "entropy" else metric
+        for metric in report.curves
     ]
     return with_parts(report, curves=curves)
 
@@ -52,9 +52,9 @@ def scaled(report: Report, times: float) -> Report:
 def test_every_config_has_a_mean_and_a_confirmed_one_has_seeds_and_a_band(report: Report) -> None:
     figure = figures(report)["entropy"]
     best = report.best
-    mine = [trace for trace in figure["data"] if trace["meta"]["config"] == best.config_id]
-    assert [trace.get("fill") for trace in mine if not trace["meta"]["seed"]] == ["toself", None]
-    (seeds,) = (trace for trace in mine if trace["meta"]["seed"])
+    of_best = [trace for trace in figure["data"] if trace["meta"]["config"] == best.config_id]
+    assert [trace.get("fill") for trace in of_best if not trace["meta"]["seed"]] == ["toself", None]
+    (seeds,) = (trace for trace in of_best if trace["meta"]["seed"])
     assert seeds["x"].count(None) + 1 == 6  # 2 tune seeds and 4 confirm seeds, a gap between two
     assert {trace["meta"]["config"] for trace in traces(figure, hovertemplate="%{y:.3g}")} == {
         row.id for row in report.configs
@@ -62,8 +62,8 @@ def test_every_config_has_a_mean_and_a_confirmed_one_has_seeds_and_a_band(report
 
 
 def test_a_band_goes_around_its_mean_and_stops_where_it_has_no_bounds(report: Report) -> None:
-    found = next(curves for curves in report.curves if curves.key == "entropy")
-    first = found.configs[0]
+    entropy = next(curves for curves in report.curves if curves.key == "entropy")
+    first = entropy.configs[0]
     mean, low, high = [1.0, 0.8, 0.6, 0.4, 0.3], [0.9, 0.7, None, 0.3, -0.2], [1.1, 0.9, None, 0.5, 0.8]
     curve = first.model_copy(update={"steps": [8, 16, 24, 32, 40], "mean": mean, "low": low, "high": high})
     changed = with_parts(report, curves=[CurveSet(key="entropy", configs=[curve])])

@@ -14,12 +14,12 @@ def figure(report: Report) -> Figure:
     return checked(driver_figures(report, config_styles(report)))["entropy-drivers"]
 
 
-def bars(found: Figure, panel: int) -> dict[str, list[float | None]]:
+def bars(drawn: Figure, panel: int) -> dict[str, list[float | None]]:
     """A panel's bars by region."""
     regions = {colour: region for region, colour in REGION_COLOURS.items()}
     x = "x" if panel == 0 else f"x{panel + 1}"
-    mine = [trace for trace in found["data"] if trace["type"] == "bar" and trace["xaxis"] == x]
-    return {regions[trace["marker"]["color"]]: trace["y"] for trace in mine}
+    traces = [trace for trace in drawn["data"] if trace["type"] == "bar" and trace["xaxis"] == x]
+    return {regions[trace["marker"]["color"]]: trace["y"] for trace in traces}
 
 
 def test_best_baseline_and_worst_stand_side_by_side(report: Report) -> None:
@@ -28,14 +28,14 @@ def test_best_baseline_and_worst_stand_side_by_side(report: Report) -> None:
 
 
 def test_each_panel_stacks_all_regions_and_has_the_measured_change(report: Report) -> None:
-    found = figure(report)
+    drawn = figure(report)
     for panel in range(3):
-        assert set(bars(found, panel)) == set(REGION_NAMES)
-        lines = [trace for trace in found["data"] if trace["type"] == "scatter"]
+        assert set(bars(drawn, panel)) == set(REGION_NAMES)
+        lines = [trace for trace in drawn["data"] if trace["type"] == "scatter"]
         assert lines[panel]["yaxis"] == f"y{4 + panel}"
-    assert found["layout"]["barmode"] == "relative"
-    assert sum(trace["showlegend"] for trace in found["data"]) == len(REGION_NAMES) + 1
-    assert "never sizes" in found["note"]
+    assert drawn["layout"]["barmode"] == "relative"
+    assert sum(trace["showlegend"] for trace in drawn["data"]) == len(REGION_NAMES) + 1
+    assert "never sizes" in drawn["note"]
 
 
 def test_a_bar_is_the_mean_of_its_stretch_of_training(report: Report) -> None:
@@ -43,11 +43,11 @@ def test_a_bar_is_the_mean_of_its_stretch_of_training(report: Report) -> None:
     values: list[float | None] = [float(step) for step in steps]
     values[4:8] = [None] * 4
     curve = ReportCurve(config_id=report.best.config_id, steps=steps, mean=values, seeds=[])
-    found = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_na_lp", configs=[curve])]))
-    made = bars(found, 0)["na_lp"]
+    drawn = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_na_lp", configs=[curve])]))
+    made = bars(drawn, 0)["na_lp"]
     assert len(made) == 24  # of 4 steps each
     assert made[:3] == [2.5, None, 10.5]
-    assert bars(found, 0)["inside"] == [None] * 24
+    assert bars(drawn, 0)["inside"] == [None] * 24
 
 
 def test_a_bar_has_at_least_two_points_whoever_stopped_early(report: Report) -> None:
@@ -57,8 +57,8 @@ def test_a_bar_has_at_least_two_points_whoever_stopped_early(report: Report) -> 
             ReportCurve(config_id=id_, steps=steps, mean=[1.0] * len(steps), seeds=[])
             for id_, steps in zip(ids, (first, second), strict=True)
         ]
-        found = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_inside", configs=curves)]))
-        return len(bars(found, 0)["inside"])
+        drawn = figure(with_parts(report, curves=[CurveSet(key="entropy_change/predicted_inside", configs=curves)]))
+        return len(bars(drawn, 0)["inside"])
 
     best = report.best.config_id
     fine, coarse = list(range(1, 101)), list(range(5, 101, 5))
@@ -68,19 +68,19 @@ def test_a_bar_has_at_least_two_points_whoever_stopped_early(report: Report) -> 
 
 
 def test_zero_lies_at_the_same_height_on_both_axes_and_everything_fits(report: Report) -> None:
-    found = figure(report)
-    for layout in (found["layout"], found["narrow"]["layout"]):
+    drawn = figure(report)
+    for layout in (drawn["layout"], drawn["narrow"]["layout"]):
         ranges = [axis["range"] for axis in axes({"layout": layout}, "y")]
         assert len(ranges) == 6
         assert len({round(-low / high, 9) for low, high in ranges}) == 1
         low, high = ranges[3]
-        measured = [value for t in found["data"] if t["type"] == "scatter" for value in t["y"] if value is not None]
+        measured = [value for t in drawn["data"] if t["type"] == "scatter" for value in t["y"] if value is not None]
         assert low <= min(measured)
         assert high >= max(measured)
         stacks = [
             sum(value for value in stack if value is not None and value < 0)
             for panel in range(3)
-            for stack in zip(*bars(found, panel).values(), strict=True)
+            for stack in zip(*bars(drawn, panel).values(), strict=True)
         ]
         assert ranges[0][0] <= min(stacks)
 
@@ -92,5 +92,5 @@ def test_a_config_that_is_best_and_worst_has_one_panel() -> None:
 
 
 def test_without_predictions_there_is_no_figure(report: Report) -> None:
-    measured = [found for found in report.curves if found.key == "entropy_change/measured"]
+    measured = [metric for metric in report.curves if metric.key == "entropy_change/measured"]
     assert driver_figures(with_parts(report, curves=measured), config_styles(report)) == []

@@ -21,10 +21,10 @@ def test_weights_are_the_means_stacked_without_the_inside(report: Report) -> Non
     figure = figures(report)["weight_share"]
     second = [trace for trace in figure["data"] if trace["stackgroup"] == "panel1"]
     wanted = {
-        found.key: curve.mean
-        for found in report.curves
-        for curve in found.configs
-        if curve.config_id == baseline.id and found.key.startswith("weight_share/")
+        metric.key: curve.mean
+        for metric in report.curves
+        for curve in metric.configs
+        if curve.config_id == baseline.id and metric.key.startswith("weight_share/")
     }
     order = ("na_lp", "pa_lp", "na_high", "pa_low")
     assert [trace["y"] for trace in second] == [wanted[f"weight_share/{region}"] for region in order]
@@ -44,16 +44,16 @@ def test_the_histogram_has_a_row_a_bin_and_the_log_of_its_share(report: Report) 
 
 def test_an_empty_bin_has_no_colour(report: Report) -> None:
     curves = [
-        found.model_copy(
+        metric.model_copy(
             update={
                 "configs": [
-                    c.model_copy(update={"mean": [0.0, None, *[1e-9] * (len(c.steps) - 2)]}) for c in found.configs
+                    c.model_copy(update={"mean": [0.0, None, *[1e-9] * (len(c.steps) - 2)]}) for c in metric.configs
                 ]
             }
         )
-        if found.key == "ratio_share/above_2"
-        else found
-        for found in report.curves
+        if metric.key == "ratio_share/above_2"
+        else metric
+        for metric in report.curves
     ]
     changed = report.model_copy(update={"curves": curves})
     assert figures(changed)["ratio_share"]["data"][0]["z"][-1][:3] == [None, None, -5.0]

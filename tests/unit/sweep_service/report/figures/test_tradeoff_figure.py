@@ -18,11 +18,11 @@ def figures(report: Report) -> dict[str, Figure]:
 
 def plane(report: Report, *places: tuple[float, float, bool]) -> Figure:
     """The first figure with the report's first configs at these places: objective, entropy kept, on the front."""
-    found: list[TradeoffPoint] = [
+    points: list[TradeoffPoint] = [
         point(row.id, objective, kept, front)
         for row, (objective, kept, front) in zip(report.configs, places, strict=False)
     ]
-    return figures(with_parts(report, tradeoff=found))["tradeoff"]
+    return figures(with_parts(report, tradeoff=points))["tradeoff"]
 
 
 def crosses(figure: Figure) -> dict[str, Figure]:
@@ -78,8 +78,8 @@ def test_few_configs_are_named_but_never_on_each_other(report: Report) -> None:
 
 def test_of_many_configs_the_hidden_ones_are_one_cloud() -> None:
     report = build(sweep_inputs({"space": {"loss.beta1": [round(0.01 * step, 2) for step in range(40)]}}))
-    found = [point(row.id, 0.5 + 0.001 * row.number, 0.5, False) for row in report.configs]
-    report = with_parts(report, tradeoff=found)
+    points = [point(row.id, 0.5 + 0.001 * row.number, 0.5, False) for row in report.configs]
+    report = with_parts(report, tradeoff=points)
     figure = figures(report)["tradeoff"]
     hidden = [row_id for row_id, look in config_styles(report).items() if not look.shown]
     (cloud,) = [trace for trace in figure["data"] if len(trace["x"]) == len(hidden)]

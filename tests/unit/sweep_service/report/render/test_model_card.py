@@ -93,13 +93,13 @@ def test_the_card_carries_the_evidence() -> None:
     assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "text-generation")
     text = card.replace("\\", "")
     assert report.verdict.sentence.partition(": ")[2] in text
-    for said in (
+    for sentence in (
         "some/Model-1.5B@0123456789abcdef0123456789abcdef01234567", "sha256:" + "ab" * 32, report.sweep.id,
         "gave an avg@k of 0.4375", "1,543,714,304 parameters", "beta1 0.5, beta2 1", "123,456", report.inputs_digest,
         "OMP_NUM_THREADS=2 python -m trainers best.yaml --evaluate . --cache CACHE --processes 2",
         "Licence: as the base model's",
     ):  # fmt: skip
-        assert said in text, said
+        assert sentence in text, sentence
     for caution in report.cautions:
         assert caution.text.split()[0] in text
     row = next(row for row in report.configs if row.id == best.config_id)
@@ -150,8 +150,8 @@ def test_adapters_alone_say_so() -> None:
 def test_without_a_confirm_stage_it_is_exploratory() -> None:
     report = build(sweep_inputs(on_seeds((3, 5), confirm=())))
     trial = trials_of(build(sweep_inputs()))[0].model_copy(update={"stage": Stage.TUNE, "seed": 3})
-    found = Exported(trial, trial.objective, "", exported(build(sweep_inputs())).training, None, FACTS, 1, None)
-    text = model_card(report, report.best, found)
+    model = Exported(trial, trial.objective, "", exported(build(sweep_inputs())).training, None, FACTS, 1, None)
+    text = model_card(report, report.best, model)
     assert "Exploratory: the configuration was chosen on these very seeds" in text
     assert "base_model" not in head_of(text)
 
@@ -169,7 +169,7 @@ def test_no_text_of_a_user_acts_in_the_card() -> None:
 
 def test_the_configuration_beside_the_model_is_the_trials_own() -> None:
     report = hostile_report()
-    found = exported(report)
-    config = yaml.safe_load(trial_yaml(report, report.best, found))
-    assert TrainingConfig.model_validate(config).seed == found.trial.seed
-    assert config == {**found.training, "seed": found.trial.seed}
+    model = exported(report)
+    config = yaml.safe_load(trial_yaml(report, report.best, model))
+    assert TrainingConfig.model_validate(config).seed == model.trial.seed
+    assert config == {**model.training, "seed": model.trial.seed}

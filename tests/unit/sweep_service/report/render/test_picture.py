@@ -34,7 +34,7 @@ def _comments(svg: bytes) -> list[str]:
     """The texts of a picture: matplotlib writes each as a comment beside its outlines."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.fromstring(svg, parser)
-    return [unescape((found.text or "").strip()) for found in root.iter() if found.tag is ElementTree.Comment]
+    return [unescape((element.text or "").strip()) for element in root.iter() if element.tag is ElementTree.Comment]
 
 
 def test_equal_reports_give_equal_bytes(confirmed: Report) -> None:

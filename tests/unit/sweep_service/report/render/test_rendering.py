@@ -87,13 +87,13 @@ def plain() -> Report:
 
 
 def test_hostile_text_makes_no_element_and_no_script(hostile: Report, plain: Report) -> None:
-    found, usual = Page(render_html(hostile).decode()), Page(render_html(plain).decode())
-    assert {tag for tag, _ in found.elements} <= {tag for tag, _ in usual.elements}
-    assert len(found.scripts) == 3
-    assert not [attrs for _, attrs in found.elements if any(name.startswith("on") for name in attrs)]
-    for _, attrs in found.elements:
+    page, usual = Page(render_html(hostile).decode()), Page(render_html(plain).decode())
+    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in usual.elements}
+    assert len(page.scripts) == 3
+    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+    for _, attrs in page.elements:
         assert (attrs.get("href") or "#").startswith(("#", "http://127.0.0.1:5000/", "data:")), attrs
-    assert "<script" not in found.scripts[0][1]
+    assert "<script" not in page.scripts[0][1]
 
 
 @pytest.mark.parametrize("canary", CANARIES)
@@ -197,11 +197,11 @@ def test_every_section_stands_once_with_its_title_in_the_page_and_in_the_markdow
 
 
 def test_importances_are_a_table_even_without_main_effects(plain: Report) -> None:
-    found = Importance(
+    importance = Importance(
         names=["a.lr", "a.beta"], fanova=[0.7, 0.2], ped_anova=[0.55, 0.45], num_configs=20, text="Of 20."
     )
     for report in (plain, plain.model_copy(update={"exploration": None})):
-        words = "".join(Page(render_html(report.model_copy(update={"importance": found})).decode()).texts)
+        words = "".join(Page(render_html(report.model_copy(update={"importance": importance})).decode()).texts)
         assert "Of 20." in words
         assert "lr0.700.55beta0.200.45" in words
 
@@ -242,12 +242,12 @@ def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
 
 def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report) -> None:
     verdict = plain.verdict.comparison
-    assert len(plain.comparisons) > len(found := compared(plain))
-    assert found[verdict.config_id] == verdict
-    assert {comparison.comparator_role for comparison in found.values()} == {verdict.comparator_role}
-    assert comparator_name(found) == "the baseline"
+    assert len(plain.comparisons) > len(beside := compared(plain))
+    assert beside[verdict.config_id] == verdict
+    assert {comparison.comparator_role for comparison in beside.values()} == {verdict.comparator_role}
+    assert comparator_name(beside) == "the baseline"
     other = next(c for c in plain.comparisons if c.comparator_role is not verdict.comparator_role)
-    assert comparator_name(found | {other.config_id: other}) == "a comparator"
+    assert comparator_name(beside | {other.config_id: other}) == "a comparator"
 
 
 def test_one_loser_does_not_stretch_the_axis_of_intervals() -> None:
@@ -307,15 +307,15 @@ def test_a_report_without_any_optional_part_renders() -> None:
     ("low", "mean", "high"), [(0.0, 0.0, 0.0), (0.01, 0.01, 0.01), (-1e-9, 0.0, 1e-9), (-0.2, 0.3, 0.8)]
 )
 def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float, high: float) -> None:
-    found = build(sweep_inputs()).verdict.comparison
-    places = scale(found.model_copy(update={"low": low, "difference": mean, "high": high}))
+    comparison = build(sweep_inputs()).verdict.comparison
+    places = scale(comparison.model_copy(update={"low": low, "difference": mean, "high": high}))
     assert 20 <= places["low"] <= places["mean"] <= places["high"] <= 80
     assert places["zero"] == 50
 
 
 def test_the_page_loads_nothing() -> None:
-    found = Page(render_html(build(sweep_inputs())).decode())
-    for tag, attrs in found.elements:
+    page = Page(render_html(build(sweep_inputs())).decode())
+    for tag, attrs in page.elements:
         assert "src" not in attrs, tag
         if tag == "link":
             assert attrs["href"] == "data:,"
@@ -325,12 +325,12 @@ def test_the_page_loads_nothing() -> None:
 
 
 def test_only_our_own_scripts_may_run() -> None:
-    found = Page(render_html(build(sweep_inputs())).decode())
-    policy = next(attrs["content"] for tag, attrs in found.elements if attrs.get("http-equiv"))
+    page = Page(render_html(build(sweep_inputs())).decode())
+    policy = next(attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
     assert policy is not None
     assert "default-src 'none'" in policy
     assert "unsafe-eval" not in policy
-    code = [text for attrs, text in found.scripts if attrs.get("type") != "application/json"]
+    code = [text for attrs, text in page.scripts if attrs.get("type") != "application/json"]
     assert len(code) == 2
     for text in code:
         assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
@@ -339,9 +339,9 @@ def test_only_our_own_scripts_may_run() -> None:
 def test_the_page_is_below_ten_megabytes_and_has_every_figure() -> None:
     page = render_html(build(sweep_inputs()))
     assert len(page) < 10_000_000
-    found = Page(page.decode())
-    places = {attrs["data-figure"] for _, attrs in found.elements if "data-figure" in attrs}
-    figures = {figure["id"]: figure for figure in unpacked(found.scripts[0][1])}
+    content = Page(page.decode())
+    places = {attrs["data-figure"] for _, attrs in content.elements if "data-figure" in attrs}
+    figures = {figure["id"]: figure for figure in unpacked(content.scripts[0][1])}
     assert places == set(figures)
     assert {"seeds", "entropy", "eval/avg_at_k", "reward/mean", "share/na_lp", "share/pa_lp"} <= places
     seeds = [trace for trace in figures["entropy"]["data"] if trace.get("meta", {}).get("seed")]
@@ -357,11 +357,11 @@ def test_figures_are_packed_without_loss() -> None:
     assert text.count('"@c0"') == 1
     assert text.count("[0,1,2,3") == 1
     assert "<" not in text
-    found = unpacked(text)
-    assert found[0]["data"][1]["line"] == line
-    assert found[0]["data"][0]["y"] == [0.12346] * 20
-    assert found[0]["data"][1]["y"] == pytest.approx(second, rel=1e-4)
-    assert found[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
+    drawn = unpacked(text)
+    assert drawn[0]["data"][1]["line"] == line
+    assert drawn[0]["data"][0]["y"] == [0.12346] * 20
+    assert drawn[0]["data"][1]["y"] == pytest.approx(second, rel=1e-4)
+    assert drawn[1] == {"id": "b", "data": [{"x": steps, "y": [None, 1234568], "marker": {"line": line}}], "empty": []}
 
 
 UNDECIDED: dict[str, Any] = {"objective": {"relevant": 0.015}}

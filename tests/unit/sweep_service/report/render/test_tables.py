@@ -98,12 +98,12 @@ def config_record(report: Report, row: ConfigRow) -> dict[str, Any]:
     record["benchmark_stage"] = measured[0].stage if measured else None
     for place, name in enumerate(("aime24", "aime25", "mean")):
         cell = measured[0].cells[place] if measured else None
-        found = cell and cell.difference
+        ahead = cell and cell.difference
         record |= {f"benchmark/{name}": cell and cell.mean, f"benchmark/{name}_n": cell and cell.num_seeds}
-        record |= {f"benchmark/{name}_delta": found and found.difference}
+        record |= {f"benchmark/{name}_delta": ahead and ahead.difference}
         record |= {
-            f"benchmark/{name}_delta_low": found and found.low,
-            f"benchmark/{name}_delta_high": found and found.high,
+            f"benchmark/{name}_delta_low": ahead and ahead.low,
+            f"benchmark/{name}_delta_high": ahead and ahead.high,
         }
     return record
 
@@ -145,8 +145,8 @@ def with_interval(result: StageResult | None) -> str:
     return f"{number(result.mean)} {interval(result.low, result.high) or NOTHING}" if result else NOTHING
 
 
-def difference(found: Any) -> str:
-    return estimate(found.difference, found.low, found.high, sign=True) if found else NOTHING
+def difference(compared: Any) -> str:
+    return estimate(compared.difference, compared.low, compared.high, sign=True) if compared else NOTHING
 
 
 def config_cells(report: Report, row: ConfigRow) -> Row:
@@ -188,7 +188,7 @@ def score(cell: BenchmarkCell | None, leads: bool) -> str:
 
 def benchmark_cells(report: Report, place: int) -> Row:
     row, columns = report.benchmarks.rows[place], report.benchmarks.columns
-    kept = None if row.initial else next(c.entropy_kept for c in report.configs if c.id == row.config_id)
+    entropy = None if row.initial else next(c.entropy_kept for c in report.configs if c.id == row.config_id)
     return [
         ("model", row.label),
         *(
@@ -198,7 +198,7 @@ def benchmark_cells(report: Report, place: int) -> Row:
             )
             for column, cell in zip(columns, row.cells, strict=True)
         ),
-        ("entropy kept", number(kept, 2)),
+        ("entropy kept", number(entropy, 2)),
         ("missing", ", ".join(f"{n} {reason}" for reason, n in row.missing.items()) or NOTHING),
     ]
 
@@ -273,8 +273,8 @@ def markdown_tables(report: Report) -> list[list[Row]]:
 
 
 def test_every_cell_of_every_markdown_table_is_what_its_column_names(report: Report) -> None:
-    for found, expected in zip(markdown_tables(report), expected_tables(report), strict=True):
-        assert found == expected
+    for rendered, expected in zip(markdown_tables(report), expected_tables(report), strict=True):
+        assert rendered == expected
 
 
 # HTML
@@ -337,7 +337,7 @@ def page_config(report: Report, row: ConfigRow) -> Row:
 
 def page_benchmark(report: Report, place: int, shared: str) -> Row:
     row, columns = report.benchmarks.rows[place], report.benchmarks.columns
-    kept = next(one.entropy_kept for one in report.configs if one.id == row.config_id)
+    entropy = next(one.entropy_kept for one in report.configs if one.id == row.config_id)
     seeds = max((cell.num_seeds for cell in row.cells if cell), default=0)
     missing = [f"{n} {reason}" for reason, n in row.missing.items()]
     cells = [
@@ -349,7 +349,7 @@ def page_benchmark(report: Report, place: int, shared: str) -> Row:
         ("Model", (" ".join([row.label, ", ".join(missing)]).strip(), None)),
         ("Seeds", (NOTHING if row.initial else str(seeds), None)),
         *((name, (cell, None)) for name, cell in zip(names, cells, strict=True)),
-        ("Entropy kept", (NOTHING if row.initial else f"{round(100 * kept)} %", None)),
+        ("Entropy kept", (NOTHING if row.initial else f"{round(100 * entropy)} %", None)),
     ]
 
 
@@ -366,8 +366,8 @@ def page_score(cell: BenchmarkCell | None, seeds: int, leads: bool, shared: str)
 
 
 def test_every_cell_of_the_page_s_table_of_configs_is_what_its_column_names(report: Report) -> None:
-    found = Cells(render_html(report).decode(), "configs").named()
-    assert found == [page_config(report, row) for row in report.configs]
+    rendered = Cells(render_html(report).decode(), "configs").named()
+    assert rendered == [page_config(report, row) for row in report.configs]
 
 
 @pytest.mark.parametrize("shared", ["", "avg@16, 30 problems"])
@@ -378,5 +378,5 @@ def test_every_cell_of_the_page_s_table_of_benchmarks_is_what_its_column_names(r
         cells = [[cell and cell.model_copy(update=alike) for cell in row.cells] for row in table.rows]
         rows = [row.model_copy(update={"cells": own}) for row, own in zip(table.rows, cells, strict=True)]
         report = report.model_copy(update={"benchmarks": table.model_copy(update={"rows": rows})})
-    found = Cells(render_html(report).decode(), "benchmarks").named()
-    assert found == [page_benchmark(report, place, shared) for place in range(len(report.benchmarks.rows))]
+    rendered = Cells(render_html(report).decode(), "benchmarks").named()
+    assert rendered == [page_benchmark(report, place, shared) for place in range(len(report.benchmarks.rows))]

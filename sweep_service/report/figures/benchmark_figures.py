@@ -1,14 +1,21 @@
-"""Every trial's mean over the benchmarks against the entropy that its policy has kept."""
+"""Scores on benchmarks: pass@k beside the initial model, and every trial's mean against the entropy that it kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sweep_service.report.figures.figure_style import ConfigStyle, Figure, entropy_plane, lower_fence, scatter, text
+from sweep_service.report.figures.figure_style import (
+    ConfigStyle,
+    Figure,
+    entropy_plane,
+    legend,
+    lower_fence,
+    scatter,
+    text,
+)
 from sweep_service.report.figures.point_names import NamedPoint, point_names
 from sweep_service.report.formatting import count
-from sweep_service.report.model import BenchmarkRow, BenchmarkTable, ConfigRow, Report, TrialRow
+from sweep_service.report.model import BenchmarkCell, BenchmarkRow, BenchmarkTable, ConfigRow, Report, TrialRow
 from sweep_service.sweep.records import Role, Stage
 
 _NOTE: Final = (
@@ -27,20 +34,55 @@ class _Point(NamedTuple):
     mean: float
 
 
-@dataclass(frozen=True)
-class _Plane:
-    """The heights and widths between which points are drawn."""
+class _Plane(NamedTuple):
+    """The heights of a plane: scores below `lowest` are drawn at `edge`."""
 
-    left: float
-    right: float
     lowest: float
-    """Smallest score that is drawn at its height."""
     edge: float
-    """Height at which scores far below are drawn."""
 
     def height(self, mean: float) -> float:
         """Return the height at which a score is drawn."""
         return mean if mean >= self.lowest else self.edge
+
+
+def pass_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
+    """Draw one figure for each benchmark on which models were sampled more than once a problem."""
+    table = report.benchmarks
+    if table is None:
+        return []
+    figures: list[Figure] = []
+    for place, column in enumerate(table.columns):
+        cells = [(row, cell) for row in table.rows if (cell := row.cells[place]) and len(cell.pass_at_k) > 1]
+        if column.benchmark is not None and cells:
+            sizes = sorted({k for _, cell in cells for k in cell.pass_at_k})
+            traces = [_line(row, cell, styles[row.config_id]) for row, cell in cells]
+            figures.append(
+                {
+                    "id": f"pass-at-k-{place}",
+                    "title": f"pass@k on {column.benchmark}",
+                    "data": traces,
+                    "layout": {
+                        "xaxis": {"title": {"text": "k"}, "type": "log", "tickvals": sizes, "ticktext": sizes},
+                        "yaxis": {"title": {"text": "pass@k"}},
+                        "hovermode": "closest",
+                        "legend": legend(),
+                    },
+                }
+            )
+    return figures
+
+
+def _line(row: BenchmarkRow, cell: BenchmarkCell, style: ConfigStyle) -> Figure:
+    colour, dash = ("@muted", "dot") if row.initial else (style.colour, style.dash)
+    trace = scatter(
+        "lines+markers",
+        sorted(cell.pass_at_k),
+        [round(cell.pass_at_k[k], 5) for k in sorted(cell.pass_at_k)],
+        name=text(row.label),
+        line={"color": colour, "dash": dash, "width": 2},
+        hovertemplate="%{fullData.name}<br>pass@%{x}: %{y:.3f}<extra></extra>",
+    )
+    return trace | ({"showlegend": True} if row.initial else {"meta": {"config": row.config_id, "seed": False}})
 
 
 def benchmark_entropy_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[Figure]:
@@ -50,16 +92,16 @@ def benchmark_entropy_figures(report: Report, styles: Mapping[str, ConfigStyle])
         return []
     widths, heights = [point.kept for point in points], [point.mean for point in points]
     lowest = lower_fence(heights)  # a collapsed config does not stretch the plane
-    plane = _Plane(min(widths), max(widths), lowest, lowest - 0.08 * (max(heights) - lowest))
+    plane = _Plane(lowest, lowest - 0.08 * (max(heights) - lowest))
     initial = [(row, cell.mean) for row in table.rows if row.initial and (cell := row.cells[-1])]
-    traces = [trace for row, height in initial for trace in _initial(row, height, plane)]
+    traces = [trace for row, height in initial for trace in _initial(row, height, min(widths), max(widths))]
     by_config: dict[str, list[_Point]] = {}
     for point in points:
         by_config.setdefault(point.trial.config_id, []).append(point)
     rows = {row.id: row for row in report.configs}
     for config_id, own in by_config.items():
         traces += _config(rows[config_id], own, styles[config_id], plane)
-    xs = [*widths, *(plane.right for _ in initial)]
+    xs = [*widths, *(max(widths) for _ in initial)]
     ys = [*map(plane.height, heights), *(height for _, height in initial)]
     traces += point_names(_named(by_config, rows, plane), xs, ys)
     what = "mean over benchmarks" if len(table.columns) > 1 else str(table.columns[0].benchmark)
@@ -84,14 +126,14 @@ def _points(report: Report, table: BenchmarkTable) -> list[_Point]:
     ]
 
 
-def _initial(row: BenchmarkRow, height: float, plane: _Plane) -> list[Figure]:
+def _initial(row: BenchmarkRow, height: float, left: float, right: float) -> list[Figure]:
     """Draw the score of a model before any update as a line over the whole width, with a star on it.
 
     The star stands at the end towards 1 where no trial is so far, since a cloud far away from 1 would shrink to a spot.
     """
     star = scatter(
         "markers+text",
-        [min(max(1.0, plane.left), plane.right)],
+        [min(max(1.0, left), right)],
         [height],
         marker={"size": 13, "color": "@muted", "symbol": "star"},
         text=[f"{text(row.label)}, entropy 1  "],
@@ -100,7 +142,7 @@ def _initial(row: BenchmarkRow, height: float, plane: _Plane) -> list[Figure]:
         hovertemplate="%{text}<br>%{y:.3f}<extra></extra>",
     )
     line = {"color": "@muted", "width": 1.5, "dash": "dot"}
-    return [scatter("lines", [plane.left, plane.right], [height, height], hoverinfo="skip", line=line), star]
+    return [scatter("lines", [left, right], [height, height], hoverinfo="skip", line=line), star]
 
 
 def _config(row: ConfigRow, points: Sequence[_Point], style: ConfigStyle, plane: _Plane) -> list[Figure]:
@@ -144,7 +186,7 @@ def _centre(points: Sequence[_Point]) -> tuple[float, float]:
 
 
 def _named(by_config: Mapping[str, Sequence[_Point]], rows: Mapping[str, ConfigRow], plane: _Plane) -> list[NamedPoint]:
-    """Return what is to be named: of few configs all, the baseline first, then the best."""
+    """Return the points to name, the baseline first, then the best: all configs of few, of many the baseline."""
     if len(by_config) > _MOST_NAMED:
         by_config = {id_: points for id_, points in by_config.items() if Role.BASELINE in rows[id_].roles}
     centres = {id_: _centre(points) for id_, points in by_config.items()}

@@ -1,4 +1,4 @@
-"""Trials' means over benchmarks against the entropy that they kept."""
+"""Trials' means over benchmarks against the entropy that they kept; pass@k beside the initial model's."""
 
 from statistics import fmean
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.figures import config_styles
-from sweep_service.report.figures.benchmark_entropy import benchmark_entropy_figures
+from sweep_service.report.figures.benchmark_figures import benchmark_entropy_figures, pass_figures
 from sweep_service.report.figures.figure_style import Figure
 from sweep_service.sweep.records import Config, Evaluation, Stage
 from tests.unit.sweep_service.report.report_benchmarks import (
@@ -85,3 +85,17 @@ def test_the_initial_model_alone_is_no_figure() -> None:
     nothing = build(measured_inputs(fails=lambda one: one.trial_id is not None))
     assert all(trial.benchmarks == {} for trial in nothing.trials)
     assert benchmark_entropy_figures(nothing, config_styles(nothing)) == []
+
+
+def test_each_benchmark_has_a_line_for_each_model_that_rises_with_k(measured: Report) -> None:
+    figures = pass_figures(measured, config_styles(measured))
+    assert [figure["title"] for figure in figures] == [f"pass@k on {name}" for name in NAMES]
+    for place, figure in enumerate(figures):
+        lines = figure["data"]
+        assert [line["name"] for line in lines] == [row.label for row in measured.benchmarks.rows]
+        assert all(line["x"] == [1, 2, 4, 8, 16] and line["y"] == sorted(line["y"]) for line in lines)
+        for line, row in zip(lines, measured.benchmarks.rows, strict=True):
+            cell = row.cells[place]
+            assert line["y"][0] == pytest.approx(cell.mean, abs=1e-5)
+        assert "meta" not in lines[0]  # the initial model is no config that could be hidden
+        assert lines[0]["showlegend"]
