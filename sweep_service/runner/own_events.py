@@ -48,7 +48,7 @@ _Step = Annotated[int, Field(ge=0)]
 
 
 class BadEvent(Exception):
-    """A line that is no event, or breaks a rule; its message says how to repair it."""
+    """A line that is no event, or a file of events that breaks a rule; the message says how to repair it."""
 
 
 class _Event(BaseModel):

@@ -130,19 +130,16 @@ class OwnRecord:
             with open_plain(self._directory / EVENTS_FILE) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    self.problem = f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it; {REMEDY}"
-                    return []
+                    raise BadEvent(f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it")
                 if size - max(self._read, self._known) > MAX_BEHIND:
-                    self.problem = f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait; {REMEDY}"
-                    return []
+                    raise BadEvent(f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait")
                 if size < self._read:
-                    self.problem = f"{EVENTS_FILE} has become shorter; append to it, and open it once; {REMEDY}"
-                    return []
+                    raise BadEvent(f"{EVENTS_FILE} has become shorter; append to it, and open it once")
                 file.seek(self._read)
                 content = file.read(max(MAX_PART, MAX_LINE) + 1)
         except FileNotFoundError:
             return []
-        except NotPlain as error:
+        except (BadEvent, NotPlain) as error:
             self.problem = f"{error}; {REMEDY}"
             return []
         if b"\n" not in content[: MAX_LINE + 1] and len(content) > MAX_LINE:
