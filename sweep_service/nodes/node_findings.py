@@ -38,7 +38,10 @@ def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: s
         if isinstance(node.seen, str):
             yield node.name, "error", node.seen
             continue
-        problems = [*_installation(node.seen, here), *_gpus(node, node.seen["gpus"]), *_clock(node)]
+        problems = [*_installation(node.seen, here), *_gpus(node, node.seen["gpus"])]
+        if abs(node.skew_s) > _SKEW_S:
+            skew = f"{abs(node.skew_s):.0f} s {'ahead' if node.skew_s > 0 else 'behind'}"
+            problems.append(("warning", f"its clock is at least {skew}; times in curves will be; run NTP there"))
         if node.runs_trials:
             problems += _storage(node, node.seen["storage"], nonce, storage)
             problems += _cache(node.seen["cache"], here["cache"], cache)
@@ -110,13 +113,6 @@ def _gpus(node: Node, answer: Mapping[str, Any] | None) -> Iterator[tuple[str, s
             f"Ray counts {node.gpus:g} GPUs and torch sees {cards} (driver: {driver}); install a driver and a torch "
             "that fit, or start Ray there with the right --num-gpus",
         )
-
-
-def _clock(node: Node) -> Iterator[tuple[str, str]]:
-    if abs(node.skew_s) > _SKEW_S:
-        side = "ahead" if node.skew_s > 0 else "behind"
-        skew = f"{abs(node.skew_s):.0f} s {side}"
-        yield "warning", f"its clock is at least {skew}; times in curves will be; run NTP there"
 
 
 def _counted(names: Sequence[str]) -> list[str]:
