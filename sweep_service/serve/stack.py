@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Self
 
 import psutil
@@ -69,7 +68,7 @@ class Stack:
         self._ray_note = settings.home / "ray-folder"
         self._lock: IO[str] | None = None
         self._stopping = threading.Event()
-        self._guard = threading.Thread(target=self._run_guard, name="guard", daemon=True)
+        self._guard = threading.Thread(target=self._keep_alive, name="guard", daemon=True)
         self._unguarded: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -87,9 +86,7 @@ class Stack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def page(self, sweep_id: str | None = None) -> str:
@@ -178,26 +175,23 @@ class Stack:
                 self.say(f"waiting for {names}, for {said_at - began:.0f} s so far (see {waiting[0].log})")
             time.sleep(0.1)
 
-    def _run_guard(self) -> None:
-        try:
-            self._keep_alive()
-        except BaseException as error:  # noqa: BLE001 (a stack that nobody guards must not stand there as if it were)
-            self._unguarded = error
-            self._stopping.set()
-
     def _keep_alive(self) -> None:
         """Look after the services until the stack stops; trouble with one of them, or with saying so, stops nothing."""
         troubles = dict[str, str]()
-        while not self._stopping.wait(0.2):
-            for service in self._services:
-                try:
-                    if news := service.look_after():
-                        self.say(news)
-                except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
-                    trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
-                    if troubles.get(service.name) != trouble:
-                        troubles[service.name] = trouble
-                        _to_stderr(trouble)
+        try:
+            while not self._stopping.wait(0.2):
+                for service in self._services:
+                    try:
+                        if news := service.look_after():
+                            self.say(news)
+                    except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
+                        trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
+                        if troubles.get(service.name) != trouble:
+                            troubles[service.name] = trouble
+                            _to_stderr(trouble)
+        except BaseException as error:  # noqa: BLE001 (a stack that nobody guards must not stand there as if it were)
+            self._unguarded = error
+            self._stopping.set()
 
     def stop(self) -> None:
         """End everything, the worker first, in about ten seconds at most."""
