@@ -86,9 +86,8 @@ class Turns:
             return
         (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
         if any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes)):
-            self._store.wait_in_turn(
-                self._fence, None
-            )  # one without a runner is delayed so much more that it needs one
+            # One without a runner is delayed so much more that it needs one.
+            self._store.wait_in_turn(self._fence, None)
             self._give_way()
 
     def withdraw(self) -> None:
