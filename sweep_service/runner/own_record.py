@@ -70,8 +70,6 @@ class OwnRecord:
     """The events of one attempt, as ours are: checked, with their times, and with what follows from them.
 
     Args:
-        directory: folder of the attempt.
-        job: what the program was started for.
         offset: bytes that were passed on before; they are read again for what later lines must follow, and not passed
             on once more.
     """

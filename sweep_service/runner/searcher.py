@@ -27,11 +27,7 @@ class _Unsaved:
 
 
 class StoreSearcher(_Unsaved, Searcher):
-    """Hands out trials of the store.
-
-    Args:
-        beat: called whenever Tune's loop moves.
-    """
+    """Hands out trials of the store, and calls `beat` whenever Tune asks for one."""
 
     def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
         super().__init__()
@@ -62,17 +58,13 @@ class StoreSearcher(_Unsaved, Searcher):
 
 
 class StoreCallback(_Unsaved, Callback):
-    """Stores every result when it comes, the last one too.
-
-    Args:
-        beat: called whenever Tune's loop moves.
-    """
+    """Stores every result when it comes, the last one too, and calls `beat` whenever Tune's loop moves."""
 
     def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
         self._ledger, self._beat = ledger, beat
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Note that the loop moves."""
+        """Note that Tune's loop moves."""
         self._beat()
 
     def on_trial_result(

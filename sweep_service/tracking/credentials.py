@@ -22,11 +22,7 @@ CA_VARIABLE: Final = "MLFLOW_TRACKING_SERVER_CERT_PATH"
 
 
 class BearerToken(httpx.Auth):
-    """Sends a bearer token with every request.
-
-    Args:
-        check: called with each request before; None for none.
-    """
+    """Sends a bearer token with every request; `check`, if there is one, is called with the request before."""
 
     def __init__(self, token: str, check: Callable[[httpx.Request], None] | None = None) -> None:
         self._value, self._check = f"Bearer {token}", check

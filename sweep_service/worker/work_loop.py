@@ -74,11 +74,7 @@ class _Runner:
 
 @dataclass
 class Worker:
-    """Keeps runners alive from the main thread, which must outlive them, because they end when it ends.
-
-    Args:
-        store, settings: what runners and reports work on; settings pass to runners in the environment.
-    """
+    """Keeps runners alive from the main thread, which must outlive them, because they end when it ends."""
 
     store: Store
     settings: Settings

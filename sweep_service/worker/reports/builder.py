@@ -61,9 +61,6 @@ class ReportBuilder:
 
     Final reports go first, and take the place of another that takes long. Those of ended sweeps and interim ones take
     turns.
-
-    Args:
-        command: what builds reports, as `process` in this folder does.
     """
 
     store: Store

@@ -13,9 +13,6 @@ from sweep_service.processes.child_processes import end_in_words, kill, stop
 class ReportChild:
     """A child that builds one report after another, each when it is asked.
 
-    Args:
-        command: what to run; `sweep_service.worker.reports.process`.
-        environment: its variables.
     Raises: OSError, if it cannot be started.
     """
 
