@@ -46,6 +46,7 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
     store.release_lease(undisturbed)
 
     fence = submit_and_claim(store, spec(processes))
+    actors = f"trial-{fence.sweep_id}"
     for at in (0, 24) if processes == 1 else (24,):
         with runner(settings, fence, ray) as process:
             (trainer,) = caught_beyond(store, [store.list_trials(fence.sweep_id)[0].id], at)
@@ -56,7 +57,7 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
         attempts = store.list_attempts(fence.sweep_id)
         assert attempts
         assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
-        wait_until("Ray has ended its actors", lambda: not is_named(f"trial-{fence.sweep_id}"))
+        wait_until("Ray has ended its actors", lambda: not is_named(actors))
         trials = store.list_trials(fence.sweep_id)
         assert {trial.state for trial in trials} <= {TrialState.PENDING, TrialState.SUCCEEDED}
         for trial in trials:
