@@ -60,12 +60,11 @@ def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
 
     What cannot be read, because the machine went down while it was written, is left out with all that follows.
     """
-    path = Path(attempt.directory) / EVENTS_FILE
-    part = EventChunk.read(path, store.events_offset(attempt))
-    while part.lines:
+    path, offset = Path(attempt.directory) / EVENTS_FILE, store.events_offset(attempt)
+    while (part := EventChunk.read(path, offset)).lines:
         try:
             events = part.events
         except ValueError:
             return
         store.ingest(fence, attempt, part.start, part.end, events)
-        part = EventChunk.read(path, part.end)
+        offset = part.end
