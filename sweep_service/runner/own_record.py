@@ -76,7 +76,7 @@ class OwnRecord:
 
     def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
         self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
-        self._known = offset  # what was read by others before is no backlog
+        self._read_before = offset  # what was read by others before is no backlog
         self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
         """The mistake in the first bad line; nothing after it is read."""
@@ -129,7 +129,7 @@ class OwnRecord:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
                     raise BadEvent(f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it")
-                if size - max(self._read, self._known) > MAX_BEHIND:
+                if size - max(self._read, self._read_before) > MAX_BEHIND:
                     raise BadEvent(f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait")
                 if size < self._read:
                     raise BadEvent(f"{EVENTS_FILE} has become shorter; append to it, and open it once")

@@ -234,16 +234,16 @@ def _stop_together(stopping: Sequence[Service], grace_s: float) -> None:
 
 def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends everything at once."""
-    asked, stack = settings, Stack(settings, cpus, gpus)
+    stack = Stack(settings, cpus, gpus)
     hear_stop_signals(lambda _: stack.ask_to_stop())
     try:
         with stack:
-            settings = stack.settings
+            served = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
-            stack.say(f"API     {settings.url}    token in {settings.token_file}")
-            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/{_others(asked.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
-            if asked.ray_address:
-                stack.say(f"Ray     {asked.ray_address}{_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
+            stack.say(f"API     {served.url}    token in {served.token_file}")
+            stack.say(f"MLflow  {served.mlflow_links.rstrip('/')}/{_others(settings.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
+            if settings.ray_address:
+                stack.say(f"Ray     {settings.ray_address}{_others(settings.ray_address, 'SWEEPS_RAY_ADDRESS')}")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             stack.wait()

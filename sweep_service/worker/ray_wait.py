@@ -1,4 +1,4 @@
-"""Looks whether Ray answers, and where, so that no runner starts in vain."""
+"""Finds out where Ray answers, if it does, so that no runner starts in vain."""
 
 import json
 import time
