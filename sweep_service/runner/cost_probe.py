@@ -174,7 +174,7 @@ class ProbeStage:
         return record.finish(ending, message)
 
     def _results(self, actor: Any) -> Iterator[dict[str, Any]]:
-        """Yield what the actor says, second by second, to the end or until the sweep is interrupted."""
+        """Yield the actor's results, one a second, to the end or until the sweep is interrupted."""
         while not self._wishes.interruption:
             answer = actor.step.remote()
             while not ray.wait([answer], timeout=_WAIT_S)[0]:

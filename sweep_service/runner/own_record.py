@@ -39,7 +39,7 @@ class OwnNotes:
         self._clock, self._begun, self._last = clock, clock(), -_INTERVAL_S
         self._warnings = self._started = 0
 
-    def kept(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def thinned(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the event, nothing, or in place of a warning how many were left out: at each power of two."""
         match event["type"]:
             case "warning":
@@ -109,7 +109,7 @@ class OwnRecord:
                 self.problem = f"line {self._line} of {EVENTS_FILE}, {shown}: {error}; {REMEDY}"
                 break
             self._read = end
-            thinned = [one for event in events for one in self._notes.kept(event)]
+            thinned = [one for event in events for one in self._notes.thinned(event)]
             if end > self._passed_on:
                 passed += thinned
                 self._passed_on = end
@@ -118,7 +118,7 @@ class OwnRecord:
             last = announced[-1]
             text = f"there is no {last['path']}; announce a checkpoint once it is complete, and keep the newest"
             warning = {"type": "warning", "code": "CHECKPOINT_MISSING", "message": text, "evidence": {}}
-            passed += self._notes.kept({**warning, "step": last["step"], "time": last["time"]})
+            passed += self._notes.thinned({**warning, "step": last["step"], "time": last["time"]})
         return [json.dumps(event, separators=(",", ":")) for event in passed]
 
     def _next_lines(self) -> list[bytes]:

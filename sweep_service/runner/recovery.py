@@ -56,9 +56,9 @@ def evaluated(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None, 
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
-    """Store what the trainer wrote after the last part that the store has. The trainer has ended.
+    """Store the events after the last part that the store has. The trainer has ended.
 
-    What cannot be read, because the machine went down while it was written, is left out with all that follows.
+    A line that cannot be read, because the machine went down meanwhile, is left out with all that follows.
     """
     path, offset = Path(attempt.directory) / EVENTS_FILE, store.events_offset(attempt)
     while (part := EventChunk.read(path, offset)).lines:

@@ -87,7 +87,7 @@ class WishScheduler(_Unsaved, FIFOScheduler):
         self._ledger, self._wishes = ledger, wishes
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Note what Ray says of an actor that died, just before the searcher hears that its trial has ended."""
+        """Note Ray's message about an actor that died, just before the searcher hears that its trial has ended."""
         with suppress(OSError):  # Tune has it in a file
             lines = str(trial.get_pickled_error() or "").strip().splitlines()
             if lines:  # an error in the actor's code ends with what it says, any other begins with it

@@ -233,7 +233,7 @@ class ReportBuilder:
             self._child = None
 
     def _conclude(self, build: _Build, answer: Mapping[str, Any]) -> None:
-        """Note what has become of a report."""
+        """Store the outcome of a report, and of its sweep if it ends with it."""
         took = time.monotonic() - build.began
         if "kept" in answer:
             if build.fence is not None:
