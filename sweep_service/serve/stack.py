@@ -212,13 +212,13 @@ def _work_of(services: Sequence[Service]) -> Callable[[], bool]:
     before = dict[int, float]()
 
     def worked() -> bool:
+        nonlocal before
         now = dict[int, float]()
         for process in (service.process for service in services if service.process is not None):
             with suppress(psutil.Error):
                 now[process.pid] = processor_time_s(process.pid)
         moved = any(has_worked(before.get(pid, -1.0), busy_s, LOOK_EVERY_S) for pid, busy_s in now.items())
-        before.clear()
-        before.update(now)
+        before = now
         return moved or not now
 
     return worked
