@@ -27,7 +27,6 @@ Exception
 │       ├── Unauthorized              the server does not know the token
 │       ├── Refused                   any other refusal; `problem` says why
 │       └── TooLate                   the time limit of a wait is over
-├── Owned                   processes another process owns a file, such as the lock of a data folder
 ├── TrackerError            tracking  a call to the tracking server failed
 │   ├── TrackerAway                   the server did not answer, or is in trouble: the call may succeed later
 │   └── TrackerRefused                the server refused the call, and would refuse it again

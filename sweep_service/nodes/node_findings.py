@@ -14,8 +14,8 @@ class Node(NamedTuple):
     name: str
     gpus: float
     """Number of GPUs that Ray counts on the node."""
-    seen: Mapping[str, Any] | str
-    """The answer of `look`, or the reason why there is none."""
+    answer: Mapping[str, Any] | str
+    """The facts that `look` returns there, or the reason why there are none."""
     skew_s: float = 0.0
     """Seconds by which the node's clock is at least ahead of (negative: behind) the clock here."""
     nonce: str | None = None
@@ -35,20 +35,23 @@ def judge(nodes: Sequence[Node], here: Mapping[str, Any], nonce: str, storage: s
         here: what `look` says on this machine.
     """
     for node in nodes:
-        if isinstance(node.seen, str):
-            yield node.name, "error", node.seen
+        if isinstance(node.answer, str):
+            yield node.name, "error", node.answer
             continue
-        problems = [*_installation(node.seen, here), *_gpus(node, node.seen["gpus"]), *_clock(node)]
+        problems = [*_installation(node.answer, here), *_gpus(node, node.answer["gpus"])]
+        if abs(node.skew_s) > _SKEW_S:
+            skew = f"{abs(node.skew_s):.0f} s {'ahead' if node.skew_s > 0 else 'behind'}"
+            problems.append(("warning", f"its clock is at least {skew}; times in curves will be; run NTP there"))
         if node.runs_trials:
-            problems += _storage(node, node.seen["storage"], nonce, storage)
-            problems += _cache(node.seen["cache"], here["cache"], cache)
+            problems += _storage(node, node.answer["storage"], nonce, storage)
+            problems += _cache(node.answer["cache"], here["cache"], cache)
         yield from ((node.name, verdict, detail) for verdict, detail in problems)
         if not problems and not node.runs_trials:
             yield node.name, "ok", "code as here; Ray places no trial there, for it offers no CPU and no GPU"
         elif not problems:
-            free = f"{node.seen['storage']['free'] / 2**30:.0f} GiB free in {storage}"
-            entries = f"{len(node.seen['cache']['entries'])} catalog entries"
-            cards = f", {', '.join(_counted(node.seen['gpus']['names']))}" if node.seen["gpus"] else ""
+            free = f"{node.answer['storage']['free'] / 2**30:.0f} GiB free in {storage}"
+            entries = f"{len(node.answer['cache']['entries'])} catalog entries"
+            cards = f", {', '.join(_counted(node.answer['gpus']['names']))}" if node.answer["gpus"] else ""
             yield node.name, "ok", f"storage shared, {free}; {entries} and code as here{cards}"
 
 
@@ -110,13 +113,6 @@ def _gpus(node: Node, answer: Mapping[str, Any] | None) -> Iterator[tuple[str, s
             f"Ray counts {node.gpus:g} GPUs and torch sees {cards} (driver: {driver}); install a driver and a torch "
             "that fit, or start Ray there with the right --num-gpus",
         )
-
-
-def _clock(node: Node) -> Iterator[tuple[str, str]]:
-    if abs(node.skew_s) > _SKEW_S:
-        side = "ahead" if node.skew_s > 0 else "behind"
-        skew = f"{abs(node.skew_s):.0f} s {side}"
-        yield "warning", f"its clock is at least {skew}; times in curves will be; run NTP there"
 
 
 def _counted(names: Sequence[str]) -> list[str]:

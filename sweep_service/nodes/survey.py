@@ -50,19 +50,19 @@ def _ask(settings: Settings, meeting: str, storage: str, cache: str) -> list[Nod
     connect(settings, meeting)
     alive = [node for node in ray.nodes() if node["Alive"]]
     hosts = [node["NodeManagerHostname"] for node in alive]
-    answers: list[Any] = [
+    references: list[Any] = [
         _on(node, look).remote(storage, cache, meeting, node["NodeID"], gpus=bool(node["Resources"].get("GPU")))
         for node in alive
     ]
-    ray.wait(answers, num_returns=len(answers), timeout=LIMIT_S)
+    ray.wait(references, num_returns=len(references), timeout=LIMIT_S)
     results: list[Node] = []
-    for node, host, answer in zip(alive, hosts, answers, strict=True):
+    for node, host, reference in zip(alive, hosts, references, strict=True):
         name = f"node {host}" if hosts.count(host) == 1 else f"node {host} {node['NodeID'][:6]}"
-        gpus, seen = float(node["Resources"].get("GPU", 0)), _answer(answer)
+        gpus, answer = float(node["Resources"].get("GPU", 0)), _answer(reference)
         nonce = settings.storage / meeting / node["NodeID"] / NONCE_FILE
-        skew_s = 0.0 if isinstance(seen, str) else _skew(_on(node, clock))
+        skew_s = 0.0 if isinstance(answer, str) else _skew(_on(node, clock))
         content = nonce.read_text(encoding="utf-8") if nonce.is_file() else None
-        results.append(Node(name, gpus, seen, skew_s, content, bool(node["Resources"].get("CPU") or gpus)))
+        results.append(Node(name, gpus, answer, skew_s, content, bool(node["Resources"].get("CPU") or gpus)))
     return results
 
 

@@ -53,14 +53,10 @@ def start(
 
 
 def start_kept(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    log: Path,
-    cwd: Path | None = None,
-    answer: Path | None = None,
+    command: Sequence[str], environment: Mapping[str, str], log: Path, **options: Path
 ) -> subprocess.Popen[bytes]:
-    """Start a program that knows nothing of lifelines; the process returned is its keeper."""
-    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log, cwd, answer)
+    """Start a program that knows nothing of lifelines, as `start` does; the process returned is its keeper."""
+    return start([sys.executable, "-m", "trainers.process.keeper", *command], environment, log, **options)
 
 
 def run_to_end(

@@ -1,4 +1,4 @@
-"""Signs of life: files that a worker's loop, and Ray's node, touch every few seconds, and what their ages say.
+"""Signs of life: files that a worker's loop, and Ray's node, touch every few seconds, and how to read their ages.
 
 They lie in the data folder of the machine. Where none lies, nobody of this machine is to be judged by one.
 """

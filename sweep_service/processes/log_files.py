@@ -62,17 +62,9 @@ def read_log(path: Path, storage: Path, offset: int = 0, limit: int = MAX_PART, 
         raise NoLog(f"the log {path} cannot be read on {this_host()}: {error.strerror or error}") from error
     if tail is None:
         return LogBytes(content, first, size)
-    last_lines = _last_lines(content, tail)
-    return LogBytes(last_lines, first + len(content) - len(last_lines), size)
-
-
-def _last_lines(content: bytes, lines: int) -> bytes:
-    begin = len(content) - content.endswith(b"\n")
-    for _ in range(lines):
-        begin = content.rfind(b"\n", 0, begin)
-        if begin < 0:
-            return content
-    return content[begin + 1 :]
+    before, *last_lines = content.removesuffix(b"\n").rsplit(b"\n", tail)
+    end = content[len(before) + 1 :] if len(last_lines) == tail else content  # there may be fewer lines
+    return LogBytes(end, first + len(content) - len(end), size)
 
 
 def settled(text: str) -> str:

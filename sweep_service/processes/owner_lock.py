@@ -2,22 +2,19 @@
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-
-class Owned(Exception):
-    """Another process owns the file; `owner` is its pid, as far as the file says."""
-
-    def __init__(self, path: Path, owner: str) -> None:
-        super().__init__(f"process {owner} owns {path}")
-        self.owner = owner
+from sweep_service.errors import ServiceError
 
 
-def own(path: Path) -> IO[str]:
+def own(path: Path, refusal: Callable[[str], ServiceError]) -> IO[str]:
     """Own a file, which is made if it is missing, until the returned file is closed or this process ends.
 
-    Raises: Owned; OSError, if the file cannot be opened.
+    Args:
+        refusal: makes the error if another process owns the file, from its pid, as far as the file says.
+    Raises: that error; OSError, if the file cannot be opened.
     """
     lock = path.open("a+")
     try:
@@ -26,7 +23,7 @@ def own(path: Path) -> IO[str]:
         lock.seek(0)
         owner = lock.read().strip() or "unknown"
         lock.close()
-        raise Owned(path, owner) from None
+        raise refusal(owner) from None
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()

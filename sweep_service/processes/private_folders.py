@@ -51,15 +51,13 @@ def _links(folder: Path) -> list[Path]:
 
 def open_paths(folder: Path) -> Iterator[Path]:
     """Yield the folder, and what lies in it up to two folders deep, wherever others than the owner have any right."""
-    yield from _open(folder.resolve(), _DEPTH)
-
-
-def _open(path: Path, depth: int) -> Iterator[Path]:
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
-        return  # its rights are not ours to take; the folder around it shuts it in
-    if stat.S_IMODE(status.st_mode) & UMASK:
-        yield path
-    if depth >= 0 and stat.S_ISDIR(status.st_mode):
-        for name in os.listdir(path):
-            yield from _open(path / name, depth - 1)
+    waiting = [(folder.resolve(), 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
+            continue  # its rights are not ours to take; the folder around it shuts it in
+        if stat.S_IMODE(status.st_mode) & UMASK:
+            yield path
+        if depth <= _DEPTH and stat.S_ISDIR(status.st_mode):
+            waiting += [(path / name, depth + 1) for name in os.listdir(path)]

@@ -10,6 +10,8 @@ from sweep_service.processes.ray_node import NODE_FILE, watch_node
 
 OBJECT_STORE_BYTES: Final = 100_000_000
 """Size of Ray's shared memory in bytes; results of trials are small."""
+MAX_FOLDER_BYTES: Final = 42
+"""Longest path of Ray's folder: the paths of its sockets may have 107 bytes, of which Ray takes 65."""
 
 
 def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
@@ -17,7 +19,7 @@ def head_command(port: int, temp_dir: Path, cpus: int, gpus: int) -> list[str]:
 
     Args:
         port: port to which drivers connect; the system picks all others.
-        temp_dir: Ray's folder; at most 42 characters, or its sockets' names get too long.
+        temp_dir: Ray's folder; its path has at most `MAX_FOLDER_BYTES`.
     """
     # `python -m ray.scripts.scripts` would import the module twice
     ray = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]
@@ -74,8 +76,3 @@ def new_ray_token(path: Path) -> None:
 def is_ready(log: Path) -> bool:
     """True if the head that writes this log has started all its parts."""
     return log.exists() and b"Ray runtime started" in log.read_bytes()
-
-
-def short_enough(temp_dir: Path) -> bool:
-    """True if the paths of Ray's sockets fit: they may have 107 bytes, of which Ray takes 65."""
-    return len(os.fsencode(temp_dir)) <= 42

@@ -1,6 +1,6 @@
 """The runner: one process per sweep, Ray Tune's driver. `python -m sweep_service.runner SWEEP_ID EPOCH`.
 
-driver           connects to Ray, runs Tune, says where the sweep stands
+driver           connects to Ray, waits for nodes, runs Tune, says where the sweep stands
 wishes           reads what the user wishes of the sweep; everybody asks it
 cost_probe       measures, before the first trial, what a trial costs
 searcher         Tune's hooks, each a few lines: their meaning is in ledger

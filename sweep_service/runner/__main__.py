@@ -5,7 +5,6 @@ import faulthandler
 import os
 import signal
 import sys
-from typing import NoReturn
 
 from sweep_service.errors import StaleEpoch
 from sweep_service.processes.child_processes import LIFELINE
@@ -68,14 +67,10 @@ def main() -> int:
     return 0
 
 
-def _leave(code: int) -> NoReturn:
-    """End at once: Python takes most of a second to take Ray's threads apart, for which the report would wait."""
+if __name__ == "__main__":
+    code = main()
     if ray := sys.modules.get("ray"):
         ray.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
-
-
-if __name__ == "__main__":
-    _leave(main())
+    os._exit(code)  # at once: Python takes most of a second to take Ray's threads apart, and the report would wait

@@ -47,11 +47,7 @@ def connect(settings: Settings, sweep_id: str) -> int | None:
 
 
 class Slots:
-    """Tells how much of a sweep fits the cluster's nodes at a time.
-
-    Args:
-        trial, evaluation: what one trial gets, and what one evaluation gets.
-    """
+    """Tells how many trials and evaluations, with these resources each, fit the cluster's nodes at a time."""
 
     def __init__(self, trial: Resources, evaluation: Resources) -> None:
         self._trial, self._evaluation = Part.of(trial), Part.of(evaluation)

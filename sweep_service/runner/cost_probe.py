@@ -151,8 +151,13 @@ class ProbeStage:
             ending, message = Ending.FAILED, out_of_memory.message(record.phase, training, str(error))
         except RayError as error:
             ending, message = Ending.CRASHED, f"its actor died: {str(error).strip().partition(chr(10))[0]}"
-        finally:
-            self._end(actor)
+        finally:  # the actor ends, and its trainer with it, before anything else starts
+            if actor is not None:
+                try:
+                    ray.wait([actor.stop.remote()], timeout=_STOP_S)
+                finally:
+                    ray.kill(actor)
+                    self._process = None
         if ending is Ending.TIMED_OUT:
             message = (
                 f"a few updates at full length took longer than budget.max_trial_hours "
@@ -169,7 +174,7 @@ class ProbeStage:
         return record.finish(ending, message)
 
     def _results(self, actor: Any) -> Iterator[dict[str, Any]]:
-        """Yield what the actor says, second by second, to the end or until the sweep is interrupted."""
+        """Yield the actor's results, one a second, to the end or until the sweep is interrupted."""
         while not self._wishes.interruption:
             answer = actor.step.remote()
             while not ray.wait([answer], timeout=_WAIT_S)[0]:
@@ -181,16 +186,6 @@ class ProbeStage:
             yield result
             if result["done"]:
                 return
-
-    def _end(self, actor: Any) -> None:
-        """End the actor, and its trainer with it, before anything else starts."""
-        if actor is None:
-            return
-        try:
-            ray.wait([actor.stop.remote()], timeout=_STOP_S)
-        finally:
-            ray.kill(actor)
-            self._process = None
 
 
 class _ProbeRecord:

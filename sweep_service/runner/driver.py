@@ -1,28 +1,32 @@
-"""One sweep from claim to its last trial: recover, connect to Ray, let Tune run, say where the sweep stands."""
+"""One sweep from claim to its last trial: recover, connect to Ray, wait for nodes, let Tune run, store the end."""
 
 import shutil
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, TuneConfig
 
-from sweep_service.runner.cluster import Slots, connect
+from sweep_service.runner.cluster import Slots, connect, demanded
 from sweep_service.runner.cost_probe import ProbeStage, SweepEnd
 from sweep_service.runner.lease import Lease
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.leftovers import remove_unneeded
-from sweep_service.runner.node_wait import wait_for_nodes
 from sweep_service.runner.recovery import recover
 from sweep_service.runner.searcher import StoreCallback, StoreSearcher, WishScheduler
 from sweep_service.runner.trainer_process import Job
 from sweep_service.runner.trial_actor import TrialActor
-from sweep_service.runner.turns import ASK_EVERY_S
+from sweep_service.runner.turns import ASK_EVERY_S, GIVE_WAY_AFTER_S
 from sweep_service.runner.wishes import Wishes
 from sweep_service.settings import Settings, may_run
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Sweep, SweepState
+from sweep_service.sweep.shares import Node, Part, fit, placeable
+from sweep_service.sweep.spec import Resources
+
+_LOOK_FOR_NODES_EVERY_S: Final = 0.5
 
 
 def run_sweep(store: Store, settings: Settings, fence: Fence, lease: Lease) -> None:
@@ -60,7 +64,7 @@ def _run_trials(
     store.say_what_delays(fence, None)  # the worker, or an earlier runner, may have
     if raylet is not None:
         lease.watch(raylet)
-    if unmet := wait_for_nodes(store, fence, lease, wishes, slots.nodes):
+    if unmet := _wait_for_nodes(store, fence, lease, wishes, slots.nodes):
         return unmet
     if wishes.interruption:
         return None
@@ -76,7 +80,7 @@ def _run_trials(
         lease.beat()
         if nothing is None:
             _run_tune(sweep, fence, settings, ledger, lease, wishes)
-        elif unmet := wait_for_nodes(store, fence, lease, wishes, slots.nodes):  # a node may have gone meanwhile
+        elif unmet := _wait_for_nodes(store, fence, lease, wishes, slots.nodes):  # a node may have gone meanwhile
             return unmet
         else:
             time.sleep(ASK_EVERY_S)
@@ -84,6 +88,47 @@ def _run_trials(
         return None
     reason, generation = ledger.waiting.given_up, ledger.waiting.sweep.generation
     return SweepEnd(SweepState.FINALIZING if reason is None else SweepState.FAILED, reason, generation)
+
+
+def _wait_for_nodes(
+    store: Store, fence: Fence, lease: Lease, wishes: Wishes, nodes: Callable[[], Sequence[Node]]
+) -> SweepEnd | None:
+    """Wait until some node has room for each kind of the sweep's work, or the user interrupts the sweep.
+
+    An autoscaler sees that it waits. The runner gives way if a sweep that has none would fit the nodes that are there.
+
+    Returns: the sweep's end if it has waited for as long as its spec says; None if it goes on.
+    """
+    spec, needs = wishes.sweep.spec, list[tuple[str, Resources, str]]()
+    if not wishes.sweep.has_trained:
+        needs.append(("a trial", spec.resources, "/resources"))
+    if wishes.sweep.benchmarks:
+        field = "/benchmarks/resources" if spec.benchmarks else "/resources"
+        needs.append(("an evaluation", spec.evaluation_resources, field))
+    for work, resources, field in needs:
+        part = Part.of(resources)
+        if fit([part], nodes()):
+            continue
+        needed = f"{resources.cpus:g} CPUs and {resources.gpus:g} GPUs"
+        lack = f"{work} asks for {needed}, which no node of the Ray cluster has"
+        began = time.monotonic()
+        store.wait_in_turn(fence, None, slots=0)
+        store.say_what_delays(fence, f"{lack}; the sweep begins as soon as one does")
+        with demanded(resources):
+            while not (met := fit([part], nodes())) and not wishes.interruption:
+                waited_s, hours = time.monotonic() - began, wishes.sweep.spec.budget.max_wait_hours
+                if hours is not None and waited_s >= 3600 * hours:
+                    break
+                if waited_s >= GIVE_WAY_AFTER_S and placeable(store.unclaimed(), nodes()):
+                    lease.give_way()
+                lease.beat()
+                time.sleep(_LOOK_FOR_NODES_EVERY_S)
+        store.say_what_delays(fence, None)
+        if not met and not wishes.interruption:
+            command = f"sweeps extend {fence.sweep_id} --max-wait-hours none"
+            remedy = f"lower {field}, or add such a node and have it go on: {command}"
+            return SweepEnd(SweepState.FAILED, f"{lack}; {remedy}", wishes.sweep.generation)
+    return None
 
 
 def _run_tune(sweep: Sweep, fence: Fence, settings: Settings, ledger: Ledger, lease: Lease, wishes: Wishes) -> None:

@@ -30,8 +30,7 @@ GAVE_WAY_EXIT_CODE: Final = 76
 class Lease:
     """Renews the lease from its own thread.
 
-    Args:
-        abandon: called before the process ends early; kills the trainers of this runner, once it has any.
+    `abandon` is called before the process ends early; it kills the trainers of this runner, once it has any.
     """
 
     def __init__(self, store: Store, fence: Fence, abandon: Callable[[], None] = lambda: None) -> None:

@@ -136,7 +136,7 @@ class Ledger:
         return Part.of(resources_of(self.waiting.sweep.spec, work))
 
     def report(self, name: str, result: dict[str, Any]) -> None:
-        """Store what a trial's actor sent; its events are taken out of the result."""
+        """Store a result of a trial's actor; its events are taken out of it."""
         running = self._running[name]
         running.has_reported = True
         if "actor" in result:
@@ -260,7 +260,7 @@ class Ledger:
         return AttemptEnd(Ending.FAILED, f"{text}; the logs of Ray on {attempt.host or 'its nodes'} may say more")
 
     def note_error(self, name: str, message: str) -> None:
-        """Note what Ray says of an actor that died; Tune then completes its trial."""
+        """Note Ray's message about an actor that died; Tune then completes its trial."""
         if name in self._running:
             self._running[name].actor_error = message
 

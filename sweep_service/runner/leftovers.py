@@ -56,7 +56,7 @@ def remove_models(attempts: Iterable[Attempt], steps: Collection[int]) -> None:
 
 
 def remove_unneeded(attempts: Iterable[Attempt]) -> None:
-    """Remove what nobody needs of attempts whose sweep ends: models kept for evaluations, and what was never finished.
+    """Remove files of attempts whose sweep ends: models kept for evaluations, and everything unfinished.
 
     An evaluation that was killed may have left a whole model among the latter.
     """

@@ -38,12 +38,7 @@ class _Limit(ABC):
 
 
 class Deadline(_Limit):
-    """Ends a trainer at its deadline.
-
-    Args:
-        trainer: the trainer to end; if it has no process yet, it is ended as soon as it has one.
-        seconds: time from now to the deadline.
-    """
+    """Ends a trainer `seconds` from now; if it has no process by then, as soon as it has one."""
 
     def __init__(self, trainer: Trainer, seconds: float) -> None:
         self.passed = False
@@ -61,16 +56,11 @@ class Deadline(_Limit):
 
 
 class HangWatch(_Limit):
-    """Ends a trainer that has shown no life for too long.
+    """Ends a trainer that has shown no life for `patience_s` seconds.
 
     Signs of life are a new event, and processor time of the trainer and of all processes below it, such as a rollout
     server. So rollouts that take hours count as life. GPUs that wait for each other while their processes spin do, too:
     that is for NCCL's own watchdog.
-
-    Args:
-        trainer: the trainer to watch.
-        directory: folder of its attempt, with its events.
-        patience_s: seconds without any sign of life.
     """
 
     def __init__(self, trainer: Trainer, directory: Path, patience_s: float) -> None:

@@ -10,10 +10,9 @@ LONGEST_WAIT_S: Final = 60.0
 
 
 class MachineWait:
-    """Says whether attempts may begin. Each failure in a row doubles the wait, up to a minute.
+    """Says whether attempts may begin: none does while their folder `storage` takes no file.
 
-    Args:
-        storage: folder in which attempts write; none begins while it takes no file.
+    Each failure in a row doubles the wait, up to a minute.
     """
 
     def __init__(self, storage: Path) -> None:

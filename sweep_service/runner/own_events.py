@@ -48,7 +48,7 @@ _Step = Annotated[int, Field(ge=0)]
 
 
 class BadEvent(Exception):
-    """A line that is no event, or breaks a rule; its message says how to repair it."""
+    """A line that is no event, or a file of events that breaks a rule; the message says how to repair it."""
 
 
 class _Event(BaseModel):
@@ -290,7 +290,7 @@ def _scores(counts: ProblemCounts) -> dict[str, float | None]:
 
 
 def _reasons(error: ValidationError) -> Iterator[str]:
-    """Yield what is wrong with a line, each reason with its field."""
+    """Yield each mistake in a line, with its field."""
     details = error.errors(include_url=False, include_context=False)
     for detail in details[:5]:
         place = ".".join(str(part) for part in detail["loc"][1:])

@@ -39,7 +39,7 @@ class OwnNotes:
         self._clock, self._begun, self._last = clock, clock(), -_INTERVAL_S
         self._warnings = self._started = 0
 
-    def kept(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def thinned(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the event, nothing, or in place of a warning how many were left out: at each power of two."""
         match event["type"]:
             case "warning":
@@ -70,15 +70,13 @@ class OwnRecord:
     """The events of one attempt, as ours are: checked, with their times, and with what follows from them.
 
     Args:
-        directory: folder of the attempt.
-        job: what the program was started for.
         offset: bytes that were passed on before; they are read again for what later lines must follow, and not passed
             on once more.
     """
 
     def __init__(self, directory: Path, job: OwnJob, offset: int = 0) -> None:
         self._directory, self._passed_on, self._read, self._line = directory, offset, 0, 0
-        self._known = offset  # what was read by others before is no backlog
+        self._read_before = offset  # what was read by others before is no backlog
         self.events, self._notes = OwnEvents(job.steps, job.metric, job.after_step), OwnNotes()
         self.problem: str | None = None
         """The mistake in the first bad line; nothing after it is read."""
@@ -111,7 +109,7 @@ class OwnRecord:
                 self.problem = f"line {self._line} of {EVENTS_FILE}, {shown}: {error}; {REMEDY}"
                 break
             self._read = end
-            thinned = [one for event in events for one in self._notes.kept(event)]
+            thinned = [one for event in events for one in self._notes.thinned(event)]
             if end > self._passed_on:
                 passed += thinned
                 self._passed_on = end
@@ -120,7 +118,7 @@ class OwnRecord:
             last = announced[-1]
             text = f"there is no {last['path']}; announce a checkpoint once it is complete, and keep the newest"
             warning = {"type": "warning", "code": "CHECKPOINT_MISSING", "message": text, "evidence": {}}
-            passed += self._notes.kept({**warning, "step": last["step"], "time": last["time"]})
+            passed += self._notes.thinned({**warning, "step": last["step"], "time": last["time"]})
         return [json.dumps(event, separators=(",", ":")) for event in passed]
 
     def _next_lines(self) -> list[bytes]:
@@ -130,19 +128,16 @@ class OwnRecord:
             with open_plain(self._directory / EVENTS_FILE) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    self.problem = f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it; {REMEDY}"
-                    return []
-                if size - max(self._read, self._known) > MAX_BEHIND:
-                    self.problem = f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait; {REMEDY}"
-                    return []
+                    raise BadEvent(f"{EVENTS_FILE} has more than {MAX_FILE >> 20} MiB; write less into it")
+                if size - max(self._read, self._read_before) > MAX_BEHIND:
+                    raise BadEvent(f"{EVENTS_FILE} grew faster than it is read: {MAX_BEHIND >> 20} MiB wait")
                 if size < self._read:
-                    self.problem = f"{EVENTS_FILE} has become shorter; append to it, and open it once; {REMEDY}"
-                    return []
+                    raise BadEvent(f"{EVENTS_FILE} has become shorter; append to it, and open it once")
                 file.seek(self._read)
                 content = file.read(max(MAX_PART, MAX_LINE) + 1)
         except FileNotFoundError:
             return []
-        except NotPlain as error:
+        except (BadEvent, NotPlain) as error:
             self.problem = f"{error}; {REMEDY}"
             return []
         if b"\n" not in content[: MAX_LINE + 1] and len(content) > MAX_LINE:

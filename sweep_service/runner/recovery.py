@@ -56,16 +56,15 @@ def evaluated(store: Store, fence: Fence, attempt: Attempt, own: OwnJob | None, 
 
 
 def ingest_rest(store: Store, fence: Fence, attempt: Attempt) -> None:
-    """Store what the trainer wrote after the last part that the store has. The trainer has ended.
+    """Store the events after the last part that the store has. The trainer has ended.
 
-    What cannot be read, because the machine went down while it was written, is left out with all that follows.
+    A line that cannot be read, because the machine went down meanwhile, is left out with all that follows.
     """
-    path = Path(attempt.directory) / EVENTS_FILE
-    part = EventChunk.read(path, store.events_offset(attempt))
-    while part.lines:
+    path, offset = Path(attempt.directory) / EVENTS_FILE, store.events_offset(attempt)
+    while (part := EventChunk.read(path, offset)).lines:
         try:
             events = part.events
         except ValueError:
             return
         store.ingest(fence, attempt, part.start, part.end, events)
-        part = EventChunk.read(path, part.end)
+        offset = part.end

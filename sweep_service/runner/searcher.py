@@ -27,11 +27,7 @@ class _Unsaved:
 
 
 class StoreSearcher(_Unsaved, Searcher):
-    """Hands out trials of the store.
-
-    Args:
-        beat: called whenever Tune's loop moves.
-    """
+    """Hands out trials of the store, and calls `beat` whenever Tune asks for one."""
 
     def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
         super().__init__()
@@ -62,17 +58,13 @@ class StoreSearcher(_Unsaved, Searcher):
 
 
 class StoreCallback(_Unsaved, Callback):
-    """Stores every result when it comes, the last one too.
-
-    Args:
-        beat: called whenever Tune's loop moves.
-    """
+    """Stores every result when it comes, the last one too, and calls `beat` whenever Tune's loop moves."""
 
     def __init__(self, ledger: Ledger, beat: Callable[[], None]) -> None:
         self._ledger, self._beat = ledger, beat
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Note that the loop moves."""
+        """Note that Tune's loop moves."""
         self._beat()
 
     def on_trial_result(
@@ -95,7 +87,7 @@ class WishScheduler(_Unsaved, FIFOScheduler):
         self._ledger, self._wishes = ledger, wishes
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Note what Ray says of an actor that died, just before the searcher hears that its trial has ended."""
+        """Note Ray's message about an actor that died, just before the searcher hears that its trial has ended."""
         with suppress(OSError):  # Tune has it in a file
             lines = str(trial.get_pickled_error() or "").strip().splitlines()
             if lines:  # an error in the actor's code ends with what it says, any other begins with it

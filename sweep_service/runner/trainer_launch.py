@@ -61,20 +61,14 @@ def spawned(
 ) -> KeptProgram:
     """Start `python -m trainers` in an interpreter of its own: with a GPU, or several processes, always this.
 
-    Args:
-        processes: number of processes that train the policy together; the one started here starts and ends them.
+    Of several processes that train the policy together, the one started here starts and ends the others.
     """
     command = [sys.executable, "-m", "trainers", *arguments, "--processes", str(processes)]
     return KeptProgram(command, directory, environment)
 
 
 class Preloaded:
-    """Owns a `sweep_service.runner.preloaded` and forks one trainer at a time from it.
-
-    Args:
-        environment: environment variables of all its trainers.
-        log: file to which its own output is appended.
-    """
+    """Owns a `sweep_service.runner.preloaded`, which forks one trainer at a time, each with the same variables."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self.environment = dict(environment)

@@ -124,7 +124,7 @@ class EventChunk:
 
 
 class AttemptEnd(NamedTuple):
-    """The end of an attempt, and what its trainer or its owner says about it."""
+    """The end of an attempt, and the message of its trainer or its owner."""
 
     ending: Ending
     message: str | None = None

@@ -90,7 +90,7 @@ class TrialActor(tune.Trainable):
         return preloaded.start
 
     def step(self) -> dict[str, Any]:
-        """Return what the trainer wrote in the next second, or until it ended."""
+        """Return the trainer's events of the next second, or those until it ended."""
         try:
             return self._next_result()
         except OSError as error:

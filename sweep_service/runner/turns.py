@@ -74,7 +74,8 @@ class Turns:
 
     def _wait(self, shares: Sequence[Share], nodes: Sequence[Node], *, alone: bool) -> None:
         now = self._asked_at = time.monotonic()
-        if all(share.sweep_id != self._fence.sweep_id for share in shares):
+        own = next((share for share in shares if share.sweep_id == self._fence.sweep_id), None)
+        if own is None:
             return  # its lease has run out: it is renewed in a moment, or this runner ends
         waited_s = now - self._since if self._since is not None and alone else 0.0
         self._since = now - waited_s
@@ -84,11 +85,9 @@ class Turns:
             self.delay = waiting_text(self._fence.sweep_id, shares, nodes)
         if waited_s < GIVE_WAY_AFTER_S:
             return
-        (own,) = (share for share in shares if share.sweep_id == self._fence.sweep_id)
         if any(own.makes_room_for(other) for other in placeable(self._store.unclaimed(), nodes)):
-            self._store.wait_in_turn(
-                self._fence, None
-            )  # one without a runner is delayed so much more that it needs one
+            # One without a runner is delayed so much more that it needs one.
+            self._store.wait_in_turn(self._fence, None)
             self._give_way()
 
     def withdraw(self) -> None:

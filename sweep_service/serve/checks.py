@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from sweep_service.errors import ServiceError
-from sweep_service.processes.owner_lock import Owned, own
+from sweep_service.processes.owner_lock import own
 from sweep_service.processes.private_folders import NotPrivate, make_private
 from sweep_service.settings import Settings
 
@@ -57,12 +57,10 @@ def locked(home: Path) -> IO[str]:
 
     Raises: CannotStart, if another process has it.
     """
-    try:
-        return own(home / "serve.lock")
-    except Owned as error:
-        raise CannotStart(
-            f"another `sweeps serve` (process {error.owner}) uses {home}; stop it, or set SWEEPS_HOME"
-        ) from None
+    return own(
+        home / "serve.lock",
+        lambda owner: CannotStart(f"another `sweeps serve` (process {owner}) uses {home}; stop it, or set SWEEPS_HOME"),
+    )
 
 
 def free_port(preferred: int = 0) -> int:

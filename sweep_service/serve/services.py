@@ -21,12 +21,12 @@ from sweep_service.processes import heartbeat
 from sweep_service.processes.child_processes import start_kept, stop
 from sweep_service.processes.port_owners import check_port
 from sweep_service.processes.ray_head import (
+    MAX_FOLDER_BYTES,
     client_environment,
     head_command,
     head_environment,
     is_ready,
     new_ray_token,
-    short_enough,
 )
 from sweep_service.processes.vigil import Vigil
 from sweep_service.serve.checks import free_port
@@ -258,8 +258,9 @@ def ray_folder(settings: Settings) -> Path:
 
     Ray opens its folder to everybody (0777), so it always lies in one that only its owner may enter.
     """
-    if settings.ray_temp_dir is None and short_enough(settings.home / "ray"):
-        return settings.home / "ray"
+    below_home = settings.home / "ray"
+    if settings.ray_temp_dir is None and len(os.fsencode(below_home)) <= MAX_FOLDER_BYTES:
+        return below_home
     return Path(tempfile.mkdtemp(prefix="sweeps-", dir=settings.ray_temp_dir)) / "ray"
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Self
 
 import psutil
@@ -69,7 +68,7 @@ class Stack:
         self._ray_note = settings.home / "ray-folder"
         self._lock: IO[str] | None = None
         self._stopping = threading.Event()
-        self._guard = threading.Thread(target=self._run_guard, name="guard", daemon=True)
+        self._guard = threading.Thread(target=self._keep_alive, name="guard", daemon=True)
         self._unguarded: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -87,9 +86,7 @@ class Stack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def page(self, sweep_id: str | None = None) -> str:
@@ -178,26 +175,23 @@ class Stack:
                 self.say(f"waiting for {names}, for {said_at - began:.0f} s so far (see {waiting[0].log})")
             time.sleep(0.1)
 
-    def _run_guard(self) -> None:
-        try:
-            self._keep_alive()
-        except BaseException as error:  # noqa: BLE001 (a stack that nobody guards must not stand there as if it were)
-            self._unguarded = error
-            self._stopping.set()
-
     def _keep_alive(self) -> None:
         """Look after the services until the stack stops; trouble with one of them, or with saying so, stops nothing."""
         troubles = dict[str, str]()
-        while not self._stopping.wait(0.2):
-            for service in self._services:
-                try:
-                    if news := service.look_after():
-                        self.say(news)
-                except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
-                    trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
-                    if troubles.get(service.name) != trouble:
-                        troubles[service.name] = trouble
-                        _to_stderr(trouble)
+        try:
+            while not self._stopping.wait(0.2):
+                for service in self._services:
+                    try:
+                        if news := service.look_after():
+                            self.say(news)
+                    except Exception as error:  # noqa: BLE001 (whatever it is, the next look may do)
+                        trouble = f"{service.name} cannot be looked after ({type(error).__name__}: {error}); trying on"
+                        if troubles.get(service.name) != trouble:
+                            troubles[service.name] = trouble
+                            _to_stderr(trouble)
+        except BaseException as error:  # noqa: BLE001 (a stack that nobody guards must not stand there as if it were)
+            self._unguarded = error
+            self._stopping.set()
 
     def stop(self) -> None:
         """End everything, the worker first, in about ten seconds at most."""
@@ -218,13 +212,13 @@ def _work_of(services: Sequence[Service]) -> Callable[[], bool]:
     before = dict[int, float]()
 
     def worked() -> bool:
+        nonlocal before
         now = dict[int, float]()
         for process in (service.process for service in services if service.process is not None):
             with suppress(psutil.Error):
                 now[process.pid] = processor_time_s(process.pid)
         moved = any(has_worked(before.get(pid, -1.0), busy_s, LOOK_EVERY_S) for pid, busy_s in now.items())
-        before.clear()
-        before.update(now)
+        before = now
         return moved or not now
 
     return worked
@@ -240,16 +234,16 @@ def _stop_together(stopping: Sequence[Service], grace_s: float) -> None:
 
 def main(settings: Settings, cpus: int | None = None, gpus: int | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code. A second signal ends everything at once."""
-    asked, stack = settings, Stack(settings, cpus, gpus)
+    stack = Stack(settings, cpus, gpus)
     hear_stop_signals(lambda _: stack.ask_to_stop())
     try:
         with stack:
-            settings = stack.settings
+            served = stack.settings
             stack.say(f"page    {stack.page()}    signs in by itself: keep it to yourself")
-            stack.say(f"API     {settings.url}    token in {settings.token_file}")
-            stack.say(f"MLflow  {settings.mlflow_links.rstrip('/')}/{_others(asked.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
-            if asked.ray_address:
-                stack.say(f"Ray     {asked.ray_address}{_others(asked.ray_address, 'SWEEPS_RAY_ADDRESS')}")
+            stack.say(f"API     {served.url}    token in {served.token_file}")
+            stack.say(f"MLflow  {served.mlflow_links.rstrip('/')}/{_others(settings.mlflow_url, 'SWEEPS_MLFLOW_URL')}")
+            if settings.ray_address:
+                stack.say(f"Ray     {settings.ray_address}{_others(settings.ray_address, 'SWEEPS_RAY_ADDRESS')}")
             stack.say(f"data    {settings.home}    logs in {settings.home / 'logs'}")
             stack.say("Ctrl-C stops everything.")
             stack.wait()

@@ -70,11 +70,7 @@ def config_score_points(
     evaluations: Sequence[Evaluation],
     results: Sequence[BenchmarkResult],
 ) -> dict[str, list[MetricPoint]]:
-    """Return by config id the mean over its trials of each metric that these have, at the sweep's end.
-
-    Args:
-        configs, evaluations, results: all of the sweep.
-    """
+    """Return by config id the mean over its trials of each metric that these have, at the sweep's end."""
     timestamp = milliseconds(sweep.ended_at or sweep.created_at)
     values: dict[tuple[str, str, int], list[float]] = {}
     for models in models_of_trials(configs, evaluations).values():

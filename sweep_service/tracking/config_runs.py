@@ -45,10 +45,9 @@ def config_runs(
     """Return a run for each config that has a curve, in the order of their numbers.
 
     Args:
-        sweep: the sweep, with its parent run.
-        configs: configs by id.
-        report: final report of the sweep.
-        scores: mean scores on benchmarks by config id; a config that was not measured has none.
+        sweep: has its own run already, the parent of these.
+        report: the sweep's final report.
+        configs, scores: by config id; a config that was not measured has no mean scores on benchmarks.
     """
     timestamp = mlflow_words.milliseconds(sweep.ended_at or sweep.created_at)
     curves = _curve_points(report, timestamp)

@@ -4,7 +4,6 @@ import os
 import ssl
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Final
 
 import httpx
 
@@ -12,21 +11,9 @@ from sweep_service.auth import read_token
 from sweep_service.processes.port_owners import checked_connections
 from sweep_service.settings import Settings
 
-VARIABLES: Final = (
-    "MLFLOW_TRACKING_TOKEN",
-    "MLFLOW_TRACKING_USERNAME",
-    "MLFLOW_TRACKING_PASSWORD",
-)
-"""MLflow's own variables; each has a twin that ends with `_FILE` and names a file with the value."""
-CA_VARIABLE: Final = "MLFLOW_TRACKING_SERVER_CERT_PATH"
-
 
 class BearerToken(httpx.Auth):
-    """Sends a bearer token with every request.
-
-    Args:
-        check: called with each request before; None for none.
-    """
+    """Sends a bearer token with every request; `check`, if there is one, is called with the request before."""
 
     def __init__(self, token: str, check: Callable[[httpx.Request], None] | None = None) -> None:
         self._value, self._check = f"Bearer {token}", check
@@ -46,7 +33,8 @@ def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
     """
     if settings.mlflow_token_file is not None:
         return BearerToken(read_token(settings.mlflow_token_file), checked_connections(settings.trusted))
-    token, username, password = (_value(name, environment) for name in VARIABLES)
+    names = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+    token, username, password = (_value(name, environment) for name in names)
     if token:
         return BearerToken(token)
     login = settings.mlflow_login.get_secret_value()
@@ -58,12 +46,13 @@ def sign_in(settings: Settings, environment: Mapping[str, str] = os.environ) -> 
 def certificates(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
     """Return the trusted certificates: the public ones, and those that MLflow's variable names."""
     context = ssl.create_default_context()
-    if path := environment.get(CA_VARIABLE):
+    if path := environment.get("MLFLOW_TRACKING_SERVER_CERT_PATH"):
         context.load_verify_locations(path)
     return context
 
 
 def _value(name: str, environment: Mapping[str, str]) -> str:
+    """Return the value of a variable of MLflow's, or the content of the file that its twin NAME_FILE names."""
     if path := environment.get(f"{name}_FILE"):
         return Path(path).read_text().strip()
     return environment.get(name, "")

@@ -24,8 +24,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sweep_service.auth import cookie, derived, read_token, same
 from trainers.process.imports import keep_imports
 
-TOKEN_VARIABLE: Final = "SWEEPS_MLFLOW_TOKEN_FILE"
-"""Name of the variable with the path of the secret's file."""
 SIGN_IN: Final = "/sign-in"
 """Path at which the door takes tickets."""
 TICKET_S: Final = 60
@@ -58,7 +56,7 @@ def create_app() -> ASGIApp:
     from mlflow.server.fastapi_app import app  # takes seconds, and only this process needs it
 
     keep_imports()
-    secret = read_token(Path(os.environ.get(TOKEN_VARIABLE, "")))
+    secret = read_token(Path(os.environ.get("SWEEPS_MLFLOW_TOKEN_FILE", "")))
     return Door(app, secret, os.environ.get("SWEEPS_URL", ""))
 
 

@@ -48,7 +48,7 @@ def read_report(content: bytes) -> Report | None:
         return None
 
 
-def _scores_of(trial_id: str) -> str:
+def _scores_of(trial_id: str | None) -> str:
     return f"benchmark scores of {trial_id}"
 
 
@@ -87,21 +87,18 @@ class Projector:
             pause = min(PERIOD_S + PAUSE_SHARE * took_s, LONGEST_PAUSE_S)
             stop.wait(0 if more else pause)
         if not away:
-            self._carry_rest()
+            deadline = time.monotonic() + LAST_PASSES_S
+            try:
+                with self._store.projecting() as permitted:
+                    while permitted and self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
+                        pass
+            except Exception as error:  # noqa: BLE001 (as above: the worker that is stopping must go on doing so)
+                log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
         self.close()
 
     def close(self) -> None:
         """Close the connection."""
         self._tracker.close()
-
-    def _carry_rest(self) -> None:
-        deadline = time.monotonic() + LAST_PASSES_S
-        try:
-            with self._store.projecting() as permitted:
-                while permitted and self.carry(lambda: time.monotonic() > deadline) and time.monotonic() < deadline:
-                    pass
-        except Exception as error:  # noqa: BLE001 (as above: the worker that is stopping must go on doing so)
-            log.warning("MLflow went away; the rest is carried over after the next start: %s", error)
 
     def carry(self, hurried: Callable[[], bool] = lambda: False) -> bool:
         """Carry over the records that MLflow lacks, in one pass; return true if some are left for the next one.
@@ -151,7 +148,11 @@ class Projector:
 
     def _carry_scores(self, hurried: Callable[[], bool]) -> bool:
         """Carry over the scores of models on benchmarks; return true if some are left for the next pass."""
-        behind = [(one, results) for one, results in self._store.evaluations_behind() if not self._is_refused(one)]
+        behind = [
+            (one, results)
+            for one, results in self._store.evaluations_behind()
+            if self._set_aside.isdisjoint((one.trial_id, _scores_of(one.trial_id)))
+        ]
         for sweep_id, evaluations in groupby(behind, key=lambda pair: pair[0].sweep_id):
             new = {evaluation.id: results for evaluation, results in evaluations}
             sweep, configs = self._store.get_sweep(sweep_id), self._store.list_configs(sweep_id)
@@ -169,11 +170,6 @@ class Projector:
                 self._store.set_results_projected(evaluation_id, new[evaluation_id])
         return False
 
-    def _is_refused(self, evaluation: Evaluation) -> bool:
-        """True if the server refuses the run that would show an evaluation."""
-        trial_id = evaluation.trial_id
-        return trial_id is not None and not self._set_aside.isdisjoint((trial_id, _scores_of(trial_id)))
-
     def _forget_what_is_gone(self, experiment_id: str) -> None:
         """Carry over again the sweeps whose runs this server does not have."""
         present = set(self._tracker.find_runs(experiment_id, {"kind": "sweep"}))
@@ -182,12 +178,15 @@ class Projector:
                 log.warning("MLflow has lost sweep %s; it is carried over again", sweep_id)
                 self._store.forget_projection(sweep_id)
 
-    def _guarded(self, name: str, sweep_id: str, show: Callable[..., bool], *arguments: Any) -> bool:
-        """Show one sweep or trial. Set it aside if it cannot be shown, so that it does not hold up the others."""
+    def _guarded(self, name: str, sweep_id: str, show: Callable[..., bool | None], *arguments: Any) -> bool:
+        """Show one sweep or trial; return whether `show` has more left.
+
+        What cannot be shown is set aside, so that it does not hold up the others.
+        """
         if name in self._set_aside:
             return False
         try:
-            return show(*arguments)
+            return bool(show(*arguments))
         except TrackerGone as error:
             log.warning("MLflow has lost sweep %s; it is carried over again: %s", sweep_id, error)
             self._store.forget_projection(sweep_id)
@@ -200,7 +199,7 @@ class Projector:
             log.exception("%s cannot be shown in MLflow, and is left out until the next start", name)
         return False
 
-    def _show_sweep(self, experiment_id: str, sweep: Sweep) -> bool:
+    def _show_sweep(self, experiment_id: str, sweep: Sweep) -> None:
         digest = self._store.report_digest(sweep.id)
         tags = mlflow_words.sweep_tags(sweep)
         run_id = sweep.mlflow_run_id
@@ -216,7 +215,6 @@ class Projector:
         self._tracker.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
         self._update_run(run_id, mlflow_words.run_status(sweep.state), sweep.ended_at)
         self._store.set_sweep_projected(sweep.id, sweep.state, digest)
-        return False
 
     def _show_report(self, experiment_id: str, run_id: str, sweep: Sweep) -> Report | None:
         """Carry over the report's files; of a final report also a run for each config."""
@@ -282,7 +280,7 @@ class Projector:
             self._store.set_projected(trial.id, state=trial.state)
         return False
 
-    def _show_scores(self, sweep: Sweep, trial: Trial, models: Sequence[Evaluation], new: Mapping[str, int]) -> bool:
+    def _show_scores(self, sweep: Sweep, trial: Trial, models: Sequence[Evaluation], new: Mapping[str, int]) -> None:
         """Carry over all scores of a trial's models, then mark those that it has trained.
 
         The mark of the initial model, which many trials share, is set once all of them show it.
@@ -292,7 +290,7 @@ class Projector:
             new: number of results by id of each evaluation that is behind.
         """
         if trial.mlflow_run_id is None:
-            return False
+            return
         results = self._store.benchmark_results(sweep.id, evaluation_ids=[model.id for model in models])
         measured = benchmark_words.measured_models(models, results)
         if measured:
@@ -302,7 +300,6 @@ class Projector:
         for model in models:
             if model.trial_id is not None and model.id in new:
                 self._store.set_results_projected(model.id, new[model.id])
-        return False
 
     def _update_run(self, run_id: str, status: RunStatus, ended_at: float | None) -> None:
         self._tracker.update_run(run_id, status, None if ended_at is None else mlflow_words.milliseconds(ended_at))

@@ -1,4 +1,4 @@
-"""Tells the worker whether Ray answers, and where, so that no runner starts in vain."""
+"""Finds out where Ray answers, if it does, so that no runner starts in vain."""
 
 import json
 import time
@@ -15,12 +15,9 @@ LOOK_EVERY_S: Final = 2.0
 
 
 class RayWait:
-    """Looks for Ray where the settings say, and then where `sweeps serve` has noted it, which may change meanwhile.
+    """Looks for Ray where the settings say, then where `sweeps serve` notes it (`address.json`), which may change.
 
     After each look in vain, and after each runner that lost its Ray, the pause before the next look doubles.
-
-    Args:
-        settings: name the address, and the home whose `address.json` may name another one.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from typing import IO
 from sqlalchemy import make_url
 
 from sweep_service.errors import ServiceError
-from sweep_service.processes.owner_lock import Owned, own
+from sweep_service.processes.owner_lock import own
 
 
 class AnotherWorker(ServiceError):
@@ -26,10 +26,10 @@ def sole_worker(database_url: str) -> IO[str] | None:
         return None
     path = Path(url.database).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        return own(path.with_name(f"{path.name}.worker"))
-    except Owned as error:
-        raise AnotherWorker(
-            f"another worker (process {error.owner}) works on {path}, and with SQLite there may be only one; stop that "
-            "one (`sweeps serve` has a worker of its own), or set SWEEPS_DATABASE_URL to a PostgreSQL database"
-        ) from None
+    return own(
+        path.with_name(f"{path.name}.worker"),
+        lambda owner: AnotherWorker(
+            f"another worker (process {owner}) works on {path}, and with SQLite there may be only one; stop that one "
+            "(`sweeps serve` has a worker of its own), or set SWEEPS_DATABASE_URL to a PostgreSQL database"
+        ),
+    )

@@ -74,11 +74,7 @@ class _Runner:
 
 @dataclass
 class Worker:
-    """Keeps runners alive from the main thread, which must outlive them, because they end when it ends.
-
-    Args:
-        store, settings: what runners and reports work on; settings pass to runners in the environment.
-    """
+    """Keeps runners alive from the main thread, which must outlive them, because they end when it ends."""
 
     store: Store
     settings: Settings
@@ -199,12 +195,19 @@ class Worker:
 
     def _start_or_wait(self, sweep: Sweep) -> None:
         """Start a runner; if it needs Ray, and Ray is away, hold the sweep until it answers, without another claim."""
-        if self._ray.answers or interruption_for(sweep):
-            self._start(sweep)
+        fence = Fence(sweep.id, sweep.epoch)
+        if not (self._ray.answers or interruption_for(sweep)):
+            self._waiting[sweep.id] = sweep
+            delay = f"Ray at {self._ray.address} does not answer; the sweep waits for it, and then goes on by itself"
+            self.store.say_what_delays(fence, delay)
             return
-        self._waiting[sweep.id] = sweep
-        delay = f"Ray at {self._ray.address} does not answer; the sweep waits for it, and then goes on by itself"
-        self.store.say_what_delays(Fence(sweep.id, sweep.epoch), delay)
+        path = self.settings.storage / sweep.id / "runner.log"
+        command = [sys.executable, "-m", "sweep_service.runner", sweep.id, str(sweep.epoch)]
+        settings = self.settings.model_copy(update={"ray_address": self._ray.address})
+        process = start(command, {**os.environ, **settings.environment()}, path)
+        vigil = Vigil(partial(self._is_held, fence, time.monotonic()), PATIENCE_WITH_RUNNERS_S, RENEW_EVERY_S)
+        self._runners[sweep.id] = _Runner(sweep, process, path, progress_of(self.store, sweep.id), vigil)
+        self._answered_at = time.monotonic()
 
     def _look_after_waiting(self) -> None:
         """Hold the sweeps that wait for Ray, until it answers or the user wishes something else."""
@@ -217,16 +220,6 @@ class Worker:
             sweep = self.store.get_sweep(sweep_id)
             if not self._ended_without_a_runner(sweep):
                 self._start_or_wait(sweep)
-
-    def _start(self, sweep: Sweep) -> None:
-        path = self.settings.storage / sweep.id / "runner.log"
-        command = [sys.executable, "-m", "sweep_service.runner", sweep.id, str(sweep.epoch)]
-        settings = self.settings.model_copy(update={"ray_address": self._ray.address})
-        process = start(command, {**os.environ, **settings.environment()}, path)
-        is_held = partial(self._is_held, Fence(sweep.id, sweep.epoch), time.monotonic())
-        vigil = Vigil(is_held, PATIENCE_WITH_RUNNERS_S, RENEW_EVERY_S)
-        self._runners[sweep.id] = _Runner(sweep, process, path, progress_of(self.store, sweep.id), vigil)
-        self._answered_at = time.monotonic()
 
     def _is_held(self, fence: Fence, began: float) -> bool:
         """True if a runner holds its sweep; the worker does that for one that has just begun."""

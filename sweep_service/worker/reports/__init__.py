@@ -1,1 +1,1 @@
-"""Reports: what they are built from, and the process that builds them while the worker goes on."""
+"""Reports: their inputs, and the process that builds them while the worker goes on."""

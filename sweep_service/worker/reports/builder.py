@@ -1,21 +1,23 @@
 """The worker's reports: each is built in a child process, one at a time, while the worker goes on with its sweeps."""
 
+import json
 import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from sweep_service.errors import StaleEpoch
-from sweep_service.processes.child_processes import this_host
+from sweep_service.processes.child_processes import end_in_words, kill, stop, this_host
 from sweep_service.runner.lease import LEASE_S, RENEW_EVERY_S
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.records import Sweep, SweepState, Trial, TrialState
-from sweep_service.worker.reports.child import ReportChild
 
 LONGEST_S: Final = 600.0
 """Seconds after which building a report is given up."""
@@ -55,15 +57,71 @@ class _Build:
     """True if the report is to blame for that."""
 
 
+class ReportChild:
+    """A process that builds one report after another, each when it is asked; nothing waits for it.
+
+    Raises: OSError, if it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.num_requests = 0
+        """Number of reports that it was asked for so far."""
+        self._received = b""
+        self.process = subprocess.Popen(
+            command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._requests, self._answers = self.process.stdin, self.process.stdout
+        os.set_blocking(self._answers.fileno(), False)
+
+    def ask(self, sweep_id: str, *, interim: bool, patient: bool) -> None:
+        """Ask for a report. The request fits into the pipe; a child that has died is seen to have ended."""
+        self.num_requests += 1
+        request = {"sweep_id": sweep_id, "interim": interim, "patient": patient}
+        with suppress(BrokenPipeError):
+            os.write(self._requests.fileno(), json.dumps(request).encode() + b"\n")
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """Return the answer to the last request, once it is there; also that of a child that ended without one."""
+        ended = self.process.poll() is not None  # what it wrote before is there by now
+        with suppress(BlockingIOError):
+            while chunk := os.read(self._answers.fileno(), 1 << 16):
+                self._received += chunk
+        line, newline, self._received = self._received.partition(b"\n")
+        if newline:
+            return json.loads(line)
+        self._received = line
+        return {"failure": f"its process ended {end_in_words(self.process.returncode)}"} if ended else None
+
+    def kill(self) -> None:
+        """End the process; `gone` tells when it has."""
+        kill(self.process)
+
+    @property
+    def gone(self) -> bool:
+        """True if the process has ended; nothing of it is left then."""
+        if self.process.poll() is None:
+            return False
+        self._close()
+        return True
+
+    def stop(self) -> None:
+        """End the process, and wait for its end."""
+        stop(self.process, 0)
+        self._close()
+
+    def _close(self) -> None:
+        self._requests.close()
+        self._answers.close()
+
+
 @dataclass
 class ReportBuilder:
     """Builds one report after another for a worker, in whose main thread every method runs; none of them waits.
 
     Final reports go first, and take the place of another that takes long. Those of ended sweeps and interim ones take
     turns.
-
-    Args:
-        command: what builds reports, as `process` in this folder does.
     """
 
     store: Store
@@ -156,7 +214,7 @@ class ReportBuilder:
     def _begin(self, build: _Build) -> None:
         kind = build.kind
         try:
-            if self._child is not None and (self._child.gone or self._child.asked >= MOST):
+            if self._child is not None and (self._child.gone or self._child.num_requests >= MOST):
                 self._dismiss()
             if self._child is None:
                 self._child = ReportChild(self.command, {**os.environ, **self.settings.environment()})
@@ -175,7 +233,7 @@ class ReportBuilder:
             self._child = None
 
     def _conclude(self, build: _Build, answer: Mapping[str, Any]) -> None:
-        """Note what has become of a report."""
+        """Store the outcome of a report, and of its sweep if it ends with it."""
         took = time.monotonic() - build.began
         if "kept" in answer:
             if build.fence is not None:

@@ -125,10 +125,10 @@ def _question(base: TrainingConfig) -> str:
 def _asked(store: Store, earlier: Sweep, sweep: Sweep, config_ids: Collection[str]) -> AskedBefore:
     report = store.find_report(earlier.id, "verdict")
     outcome = from_json(report.content)["outcome"] if report else ""
-    asked = AskedBefore(sweep_id=earlier.id, name=earlier.name, outcome=outcome)
+    sweep_before = AskedBefore(sweep_id=earlier.id, name=earlier.name, outcome=outcome)
     kinds = [one.spec.objective.model_dump(exclude={"relevant"}) for one in (earlier, sweep)]
     if kinds[0] != kinds[1]:
-        return asked
+        return sweep_before
     trials, values = store.list_trials(earlier.id), dict[tuple[str, str], list[float]]()
     for curve in store.curves(earlier.id, objective_metrics(earlier.spec)):
         values[curve.trial_id, curve.key] = [value for value in curve.values if value is not None]
@@ -139,7 +139,7 @@ def _asked(store: Store, earlier: Sweep, sweep: Sweep, config_ids: Collection[st
             value = trial_objective(trial, values.get((trial.id, measure), ()), earlier.spec.objective)
             if value is not None:
                 confirmed.setdefault(trial.config_id, {})[trial.seed] = value
-    return asked.model_copy(update={"confirmed": confirmed, "measured_by": measure})
+    return sweep_before.model_copy(update={"confirmed": confirmed, "measured_by": measure})
 
 
 def _provenance(configs: Sequence[Config], settings: Settings) -> dict[str, str]:

@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str, Any]:
-    """Build and keep a report, and say what has become of it."""
+    """Build and store a report; return the answer for the worker."""
     try:
         store = open_store(settings.database_url)
         with without_collections():

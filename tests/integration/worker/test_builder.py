@@ -19,8 +19,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store, tables
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.records import Sweep, SweepState
-from sweep_service.worker.reports.builder import ReportBuilder
-from sweep_service.worker.reports.child import ReportChild
+from sweep_service.worker.reports.builder import ReportBuilder, ReportChild
 from tests.stored_sweeps import run_trial, start, submit
 from tests.sweep_stack import one_of, processes_of
 from tests.waiting import wait_until
@@ -118,7 +117,7 @@ def test_the_real_process_tells_what_went_wrong_and_goes_on(store: Store, begin:
     work(builder, lambda: all(store.report_failure(sweep.id) for sweep in store.list_sweeps(9)))
     assert {store.report_failure(sweep.id) for sweep in store.list_sweeps(9)} == {"KeyError: 'rollout'"}
     assert builder._child is not None
-    assert builder._child.asked == 2
+    assert builder._child.num_requests == 2
 
 
 def test_a_sweep_whose_final_report_cannot_be_built_has_failed(settings: Settings, store: Store, begin: Begin) -> None:

@@ -42,7 +42,7 @@ def test_a_node_that_runs_no_trial_needs_neither_storage_nor_cache() -> None:
     assert found(head) == [
         ("node a", "ok", "code as here; Ray places no trial there, for it offers no CPU and no GPU"),
     ]
-    assert [verdict for _, verdict, _ in found(head._replace(seen={**HERE, "code": "0ther"}))] == ["error"]
+    assert [verdict for _, verdict, _ in found(head._replace(answer={**HERE, "code": "0ther"}))] == ["error"]
 
 
 @pytest.mark.parametrize(

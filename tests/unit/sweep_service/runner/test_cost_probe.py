@@ -65,7 +65,7 @@ def test_what_earlier_probes_took_counts_for_the_next_one_and_for_the_budget(
 
     stage = ProbeStage(store, Settings(home=tmp_path), fence, Lease(store, fence), Wishes(store, sweep.id), list)
     monkeypatch.setattr("sweep_service.runner.cost_probe.probe_job", no_job)
-    probe = stage._measure(sweep, sweep.spec.trained_base, "shape", "H100")
+    probe = stage._measure(sweep, sweep.spec.base, "shape", "H100")
     assert (probe.state, probe.message) == (ProbeState.CRASHED, "its actor died: no head")
     monkeypatch.setattr("sweep_service.runner.cost_probe.measured", lambda _: "figures")
     monkeypatch.setattr("sweep_service.runner.cost_probe.make_plan", lambda *_: SimpleNamespace(cost="a cost"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sweep_service.runner import cluster, driver, node_wait
+from sweep_service.runner import cluster, driver
 from sweep_service.runner.cost_probe import ProbeStage
 from sweep_service.runner.driver import run_sweep
 from sweep_service.runner.lease import Lease
@@ -27,7 +27,7 @@ from tests.stored_sweeps import start, submit
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cluster is connected to; nodes and wishes are looked at each time."""
     monkeypatch.setattr(driver, "connect", lambda *_: None)
-    monkeypatch.setattr(node_wait, "demanded", nullcontext)
+    monkeypatch.setattr(driver, "demanded", nullcontext)
     monkeypatch.setattr(cluster, "COUNT_EVERY_S", -1.0)
     monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
 
@@ -99,8 +99,8 @@ def test_a_sweep_waits_for_a_node_and_says_so(store: Store, tmp_path: Path, monk
         yield
         demands.append(0)
 
-    monkeypatch.setattr(node_wait, "demanded", demanded)
-    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(driver, "demanded", demanded)
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr(driver, "_run_tune", lambda *_: store.request_cancel(sweep.id))
     ended = run_to_its_end(store, tmp_path, fence)
     asked = "a trial asks for 1 CPUs and 4 GPUs, which no node of the Ray cluster has"
@@ -120,7 +120,7 @@ def test_a_sweep_waits_as_long_as_it_may_by_now(store: Store, tmp_path: Path, mo
             service.extend(sweep.id, {"budget": {"max_wait_hours": 3}})
 
     has_nodes(monkeypatch, {"CPU": 8.0})
-    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     assert run_to_its_end(store, tmp_path, fence).state is SweepState.FAILED
     assert now[0] == 3 * 3600
 
@@ -146,7 +146,7 @@ def test_a_runner_that_waits_for_a_node_gives_way_to_a_sweep_that_fits_one(
             submit(store, name="small")
 
     has_nodes(monkeypatch, {"CPU": 8.0})
-    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=lambda: len(slept) / 2, sleep=sleep))
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: len(slept) / 2, sleep=sleep))
     with pytest.raises(Gone):
         run_sweep(store, Settings(home=tmp_path), fence, lease)
     assert len(slept) == 30
@@ -165,8 +165,7 @@ def test_a_sweep_whose_node_goes_away_waits_for_another_and_says_so(
         said.append(store.get_sweep(sweep.id).message)
         store.request_cancel(sweep.id)
 
-    monkeypatch.setattr(driver, "time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(node_wait, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     monkeypatch.setattr(driver, "_run_tune", lambda *_: nodes.clear())
     run_to_its_end(store, tmp_path, fence)
     asked = "a trial asks for 1 CPUs and 0 GPUs, which no node of the Ray cluster has"
