@@ -1,7 +1,7 @@
 """The engine that samples completions: Transformers in the trainer, or vLLM beside it; see `docs/rollouts.md`."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -70,26 +70,21 @@ class VLLMEngine(Frozen):
             values["correction_cap"] = 2.0
         return values
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        reasons = list[str]()
+    def _refusals(self) -> Iterator[str]:
         if self.mode == "colocate" and self.server_gpus:
-            reasons.append(f"server_gpus {self.server_gpus}: only mode server has GPUs of its own; leave it out")
+            yield f"server_gpus {self.server_gpus}: only mode server has GPUs of its own; leave it out"
         if self.mode == "server" and self.tensor_parallel != self.server_gpus:
-            reasons.append(
+            yield (
                 f"tensor_parallel {self.tensor_parallel}: a server holds one copy of the model on all of its "
                 f"{self.server_gpus} server_gpus; give both the same number, 1 or more"
             )
         if self.mode == "server" and self.sleep:
-            reasons.append("sleep true: a server shares its GPUs with nobody; leave it out")
+            yield "sleep true: a server shares its GPUs with nobody; leave it out"
         if self.correction == "off" and self.correction_cap is not None:
-            reasons.append(
+            yield (
                 f"correction_cap {self.correction_cap:g} caps nothing while correction is off; leave it out, or set "
                 "correction to token_truncate"
             )
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
 
 
 EngineConfig = TransformersEngine | VLLMEngine

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.losses.base import NO_BOUND, EpsilonHigh, LossOutput, TokenRatioParams, UnlimitedEpsilonLow, regions
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from trainers.losses.batch import TokenBatch
@@ -32,14 +34,12 @@ class ClipCovParams(TokenRatioParams):
     )
     covariance_high: float = Field(default=5.0, ge=-1e6, le=1e6, description="and below this; nats.")
 
-    @model_validator(mode="after")
-    def _band(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.covariance_high <= self.covariance_low:
-            raise ValueError(
+            yield (
                 f"covariance_high {self.covariance_high} must exceed covariance_low {self.covariance_low}; "
                 "no token could be drawn"
             )
-        return self
 
 
 class KLCovParams(TokenRatioParams):
