@@ -3,6 +3,9 @@
 Imports no torch, so the API validates configurations without it. Sizes are in the paper's units (prompts per
 rollout, completions per prompt, prompts per minibatch); device batches and accumulation follow from them.
 """
+# These imports are the package's public names.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, cast
@@ -201,28 +204,3 @@ def _copied(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _copied(cast("dict[str, Any]", value)) if isinstance(value, dict) else value for key, value in node.items()
     }
-
-
-__all__ = [
-    "CatalogName",
-    "ComputeConfig",
-    "CountdownTask",
-    "DataConfig",
-    "DynamicSampling",
-    "EngineConfig",
-    "EvaluationConfig",
-    "ExpressionsTask",
-    "Frozen",
-    "HeldOutData",
-    "LoRAConfig",
-    "ModelConfig",
-    "PretrainedModel",
-    "RolloutConfig",
-    "TaskConfig",
-    "TinyPolicy",
-    "TrainingConfig",
-    "TransformersEngine",
-    "VLLMEngine",
-    "WordProblemsTask",
-    "with_params",
-]

@@ -11,11 +11,6 @@ Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
 Value = bool | int | float | str
 
 
-def _listed(value: object) -> object:
-    """Let one value stand for the list with that value alone."""
-    return [value] if isinstance(value, bool | int | float | str) else value
-
-
 _Several = TypeVar("_Several", bound=dict[str, Any] | tuple[Any, ...])
 
 
@@ -31,7 +26,7 @@ _OneOrMore = Value | Annotated[list[Value], Field(min_length=1)]
 Values = Annotated[
     tuple[Value, ...],
     Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=_OneOrMore),
+    BeforeValidator(lambda one: [one] if isinstance(one, Value) else one, json_schema_input_type=_OneOrMore),
     AfterValidator(_within_64_bits),
 ]
 
