@@ -1,14 +1,11 @@
 """The engine that samples completions: Transformers in the trainer, or vLLM beside it; see `docs/rollouts.md`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from trainers.config.base import Frozen
-
-_COLOCATE: Final = {"memory_share": 0.3, "sleep": True}
-_SERVER: Final = {"memory_share": 0.9, "sleep": False}
 
 
 class TransformersEngine(Frozen):
@@ -63,9 +60,7 @@ class VLLMEngine(Frozen):
         values = dict(cast("Mapping[str, Any]", data))
         if values.get("mode") == "server":
             gpus = values.get("server_gpus", values.get("tensor_parallel", 1))
-            values = {**_SERVER, "server_gpus": gpus, "tensor_parallel": gpus, **values}
-        else:
-            values = {**_COLOCATE, **values}
+            values = {"memory_share": 0.9, "sleep": False, "server_gpus": gpus, "tensor_parallel": gpus, **values}
         if values.get("correction") == "token_truncate" and values.get("correction_cap") is None:
             values["correction_cap"] = 2.0
         return values

@@ -114,20 +114,16 @@ def _model(name: str) -> type[BaseModel] | None:
         ) from error
     if model is None:
         return None
+    place = f"Settings of the reward {name!r} of {package(entry)}"
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} must be a class of pydantic's BaseModel"
-        )
+        raise ConfigError(f"{place} must be a class of pydantic's BaseModel")
     if renamed := [key for key, field in model.model_fields.items() if field.validation_alias or field.alias]:
         raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} gives {' and '.join(renamed)} another name by an "
-            "alias; give the field itself the name that specs use"
+            f"{place} gives {' and '.join(renamed)} another name by an alias; give the field itself the name that "
+            "specs use"
         )
     if taken := sorted(RewardConfig.own_names & model.model_fields.keys()):
-        raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} has {' and '.join(taken)}, which every reward has; "
-            "rename it"
-        )
+        raise ConfigError(f"{place} has {' and '.join(taken)}, which every reward has; rename it")
     return model
 
 
