@@ -197,8 +197,7 @@ def load_config(file: Path, settings: Sequence[str]) -> TrainingConfig:
         return TrainingConfig.model_validate(raw)
     except ValidationError as error:
         problems = complaints(error, raw, with_package_loss(settings_of(TrainingConfig), raw))
-        places = (".".join(map(str, problem.path)) or "configuration" for problem in problems)
-        sentences = (f"{place}: {problem.sentence}" for place, problem in zip(places, problems, strict=True))
+        sentences = (f"{'.'.join(map(str, one.path)) or 'configuration'}: {one.sentence}" for one in problems)
         raise ConfigError(*sentences) from error
 
 

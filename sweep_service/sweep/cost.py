@@ -20,7 +20,7 @@ from sweep_service.sweep.records import CostProbe, Record
 from sweep_service.sweep.spec import Resources, SweepSpec
 from trainers.config import TrainingConfig
 from trainers.cost.cost_figures import CostFigures
-from trainers.policy.checkpoints import kept_in_the_end, kept_while_training
+from trainers.policy.checkpoints import kept_folders
 
 _HOUR_S: Final = 3600.0
 _GIB: Final = 2.0**30
@@ -172,10 +172,8 @@ def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, run
         trials, running: number of trials, and of those that run at a time.
         waiting: number of models that are kept until they are measured on benchmarks.
     """
-    ended, now = kept_in_the_end(training, model_only=True), kept_while_training(training)
-    checkpoints = trials * ended.checkpoints + running * now.checkpoints
-    models = trials * ended.models + running * now.models + waiting
-    return checkpoints * figures.checkpoint_bytes + models * figures.model_bytes
+    folders = kept_folders(training, trials=trials, running=running)
+    return folders.checkpoints * figures.checkpoint_bytes + (folders.models + waiting) * figures.model_bytes
 
 
 def above_budget(spec: SweepSpec, cost: SweepCost, used_gpu_hours: float) -> str | None:

@@ -92,9 +92,9 @@ def with_bounds(name: str, low: float, high: float) -> Any:
     epsilons = dict(zip(("low", "high"), case.epsilons(low, high), strict=True))
     for side, bound in (("low", low), ("high", high)):
         for _ in range(20):  # rounding may have moved the bound by a few units in its last place
-            found = getattr(kind.model_validate({f"epsilon_{side}": epsilons[side]} | case.bare), side)
-            raised = (found < bound) == (side == "high")
-            epsilons[side] = epsilons[side] if found == bound else nextafter(epsilons[side], 9.0 if raised else 0.0)
+            actual = getattr(kind.model_validate({f"epsilon_{side}": epsilons[side]} | case.bare), side)
+            raised = (actual < bound) == (side == "high")
+            epsilons[side] = epsilons[side] if actual == bound else nextafter(epsilons[side], 9.0 if raised else 0.0)
     return kind.model_validate({f"epsilon_{side}": value for side, value in epsilons.items()} | case.bare)
 
 

@@ -76,7 +76,9 @@ def test_regions_are_on_the_sides_the_paper_says(name: str) -> None:
     tokens = [(half, -1.0), (twice, 1.0), (half, 1.0), (twice, -1.0), (twice, 0.0), (0.0, 1.0)]
     output, _ = run(LOSSES[name].params(epsilon_low=0.2, epsilon_high=0.2, **CASES[name].bare), tokens)
     assert set(output.regions) == set(REGIONS)
-    found = {region: mask_BT.flatten().nonzero().flatten().tolist() for region, mask_BT in output.regions.items()}
-    assert found == {"na_lp": [0], "pa_lp": [1], "pa_low": [2], "na_high": [3]}
+    tokens_by_region = {
+        region: mask_BT.flatten().nonzero().flatten().tolist() for region, mask_BT in output.regions.items()
+    }
+    assert tokens_by_region == {"na_lp": [0], "pa_lp": [1], "pa_low": [2], "na_high": [3]}
     assert output.ratio_BT.flatten().tolist() == pytest.approx([0.5, 2, 0.5, 2, 2, 1])
     assert not output.ratio_BT.requires_grad

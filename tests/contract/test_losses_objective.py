@@ -124,17 +124,17 @@ def test_with_active_denominators_groups_without_spread_are_not_there(params: An
 
 @every_loss
 def test_the_parts_make_up_the_loss(params: Any) -> None:
-    made = objective(whole_batch(3), params, AggregationParams(), ALL_TERMS)
-    assert made.entropy is not None
-    assert made.positive_nll is not None
-    assert made.kl is not None
-    penalty = made.penalty if made.penalty is not None else 0.0
+    answer = objective(whole_batch(3), params, AggregationParams(), ALL_TERMS)
+    assert answer.entropy is not None
+    assert answer.positive_nll is not None
+    assert answer.kl is not None
+    penalty = answer.penalty if answer.penalty is not None else 0.0
     coefficient, weight = ALL_TERMS.entropy_bonus.coefficient, ALL_TERMS.positive_nll
-    expected = made.policy_loss + penalty - coefficient * made.entropy + weight * made.positive_nll
-    expected = expected + ALL_TERMS.kl.coefficient * made.kl
-    torch.testing.assert_close(made.loss.detach(), expected)
-    assert not any(part.requires_grad for part in (made.policy_loss, made.entropy, made.positive_nll, made.kl))
-    assert (made.penalty is not None) == isinstance(getattr(params, "erc", None), ERCPenalty)
+    expected = answer.policy_loss + penalty - coefficient * answer.entropy + weight * answer.positive_nll
+    expected = expected + ALL_TERMS.kl.coefficient * answer.kl
+    torch.testing.assert_close(answer.loss.detach(), expected)
+    assert not any(part.requires_grad for part in (answer.policy_loss, answer.entropy, answer.positive_nll, answer.kl))
+    assert (answer.penalty is not None) == isinstance(getattr(params, "erc", None), ERCPenalty)
 
 
 garbage = st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e30, -300.0])
@@ -160,12 +160,12 @@ def result(params: Any, rows_BT: Tensor, mask_BT: Tensor, filler: float) -> tupl
         reference_logprobs_BT=filled(delta_BT / 2 - 2),
         generator=torch.Generator().manual_seed(0),
     )
-    made = objective(batch, params, AggregationParams(), ALL_TERMS)
-    masks = made.output.regions.values()
-    selected_BT = made.output.selected_BT
+    answer = objective(batch, params, AggregationParams(), ALL_TERMS)
+    masks = answer.output.regions.values()
+    selected_BT = answer.output.selected_BT
     assert not any((region_BT & ~mask_BT).any() for region_BT in masks)
     assert selected_BT is None or not (selected_BT & ~mask_BT).any()
-    return made.loss.detach(), *torch.autograd.grad(made.loss, (logprobs_BT, entropy_BT))
+    return answer.loss.detach(), *torch.autograd.grad(answer.loss, (logprobs_BT, entropy_BT))
 
 
 @every_loss

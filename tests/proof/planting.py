@@ -15,8 +15,10 @@ from typing import Any
 def planted(module: ModuleType, right: str, wrong: str) -> Generator[None]:
     """Run `module` with the snippet `right` replaced by `wrong`. A snippet that is not there exactly once is stale."""
     source = inspect.getsource(module)
-    found = source.count(right)
-    assert found == 1, f"{right!r} is {found} times in {module.__name__}, not once: bring the mutation up to date"
+    occurrences = source.count(right)
+    assert occurrences == 1, (
+        f"{right!r} is {occurrences} times in {module.__name__}, not once: bring the mutation up to date"
+    )
     assert right.count("\n") == wrong.count("\n"), "lines may not move: they are part of what code objects compare"
     before, after = (_codes(source.replace(right, text), module) for text in (right, wrong))
     changed = {name: code for name, code in after.items() if code != before[name]}

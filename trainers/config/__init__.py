@@ -3,9 +3,12 @@
 Imports no torch, so the API validates configurations without it. Sizes are in the paper's units (prompts per
 rollout, completions per prompt, prompts per minibatch); device batches and accumulation follow from them.
 """
+# These imports are the package's public names.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, cast
 
 from pydantic import Field, model_validator
 
@@ -83,60 +86,53 @@ class TrainingConfig(Frozen):
         }
         return {**data, **parts}
 
-    @model_validator(mode="after")
-    def _runs(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         """Refuse what cannot run or would train something else than it says; all reasons at once."""
-        rollout, reasons = self.rollout, list[str]()
+        rollout = self.rollout
         minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
         if minibatch % self.device_batch:
-            reasons.append(
+            yield (
                 f"device_batch {self.device_batch} does not divide the minibatch of {minibatch} sequences "
                 f"({rollout.prompts_per_minibatch} prompts x {rollout.completions_per_prompt} completions); "
                 f"{nearest('device_batch', self.device_batch, divisors(minibatch))}"
             )
         if rollout.updates_per_rollout == 1:
-            reasons.append(
+            yield (
                 f"one update per rollout keeps every ratio at 1, so {self.loss.name}'s clip bounds and betas "
                 "do nothing; set rollout.prompts_per_minibatch to a fraction of rollout.prompts_per_rollout"
             )
         if rollout.top_p < 1:
-            reasons.append(
+            yield (
                 f"rollout.top_p {rollout.top_p:g}: completions would be drawn from a distribution that is cut, while "
                 "log-probabilities and ratios are of the whole one; set it to 1 (evaluation.top_p may be less)"
             )
         if self.steps % (updates := rollout.updates_per_rollout):
-            reasons.append(
+            yield (
                 f"steps {self.steps} is not a multiple of the {updates} updates per rollout, so the last rollout would "
                 f"be paid for and not used; {nearest('steps', self.steps, multiples(updates, self.steps, updates))}"
             )
         if (fixed := self.loss.fixed_aggregation) and self.aggregation.mode not in (None, fixed):
-            reasons.append(
+            yield (
                 f"aggregation.mode {self.aggregation.mode}: {self.loss.name} is defined with {fixed} only; "
                 "use that or null"
             )
         if isinstance(self.loss, CEGPPOParams):
-            reasons += [
-                f"loss.schedule: the switch at step {switch.step} comes after all {self.steps} steps; remove it"
-                for switch in self.loss.schedule
-                if switch.step >= self.steps
-            ]
+            for late in (switch.step for switch in self.loss.schedule if switch.step >= self.steps):
+                yield f"loss.schedule: the switch at step {late} comes after all {self.steps} steps; remove it"
         weight = self.advantage.positive_weight
         if weight is not None and weight.rise_until is not None and weight.rise_from >= self.steps:
-            reasons.append(
+            yield (
                 f"advantage.positive_weight.rise_from {weight.rise_from}: the weight would rise after all {self.steps} "
                 "steps; lower it"
             )
-        if reason := self._inert_bf16():
-            reasons.append(reason)
+        yield from self._inert_bf16()
         chat = isinstance(self.task, WordProblemsTask) and self.task.data.template == "chat"
         if chat and isinstance(self.model, TinyPolicy):
-            reasons.append(f"task.data.template chat: model {self.model.name} is made from scratch; use raw")
+            yield f"task.data.template chat: model {self.model.name} is made from scratch; use raw"
         if isinstance(rollout.engine, VLLMEngine):
-            reasons += self._vllm(rollout.engine)
-        reasons += self._critic_alone()
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
+            yield from self._vllm(rollout.engine)
+        if self.critic is not None:
+            yield from self._critic_alone()
 
     @property
     def copies_initial_model(self) -> bool:
@@ -148,49 +144,41 @@ class TrainingConfig(Frozen):
         """Length in tokens of the longest completion that training or evaluation may ask for."""
         return max(self.rollout.max_completion_tokens, self.evaluation.max_completion_tokens or 0)
 
-    def _vllm(self, engine: VLLMEngine) -> list[str]:
-        reasons = list[str]()
+    def _vllm(self, engine: VLLMEngine) -> Iterator[str]:
         if not isinstance(self.model, PretrainedModel):
-            reasons.append(
+            yield (
                 f"rollout.engine vllm: model {self.model.name} has one token a character, which vLLM cannot read; "
                 "use a pretrained model, or engine transformers"
             )
         prompt = self.task.max_prompt_tokens if isinstance(self.task, WordProblemsTask) else 1
         if engine.max_length is not None and engine.max_length < prompt + self.longest_completion:
-            reasons.append(
+            yield (
                 f"rollout.engine.max_length {engine.max_length}: prompts of {prompt} tokens and completions of "
                 f"{self.longest_completion} would be cut; give {prompt + self.longest_completion} or more, or null"
             )
-        return reasons
 
-    def _critic_alone(self) -> list[str]:
-        """Say which settings of group-relative advantages would do nothing, or harm, beside a critic."""
-        if self.critic is None:
-            return []
-        reasons = list[str]()
+    def _critic_alone(self) -> Iterator[str]:
+        """Refuse settings of group-relative advantages that would do nothing, or harm, beside a critic."""
         if self.advantage != AdvantageParams():
-            reasons.append(
+            yield (
                 "advantage is about group-relative advantages, and with critic there are none; leave it out, and set "
                 "critic.normalize to say whether advantages are divided by their standard deviation"
             )
         if self.aggregation.denominator == "active":
-            reasons.append(
+            yield (
                 "aggregation.denominator active leaves out groups whose rewards do not differ, which critic learns "
                 "from all the same; set it to window, or leave critic out"
             )
-        return reasons
 
-    def _inert_bf16(self) -> str | None:
+    def _inert_bf16(self) -> Iterator[str]:
         model, rate = self.model, self.optimizer.learning_rate
-        if not isinstance(model, PretrainedModel) or model.weights_dtype == "float32" or model.lora is not None:
-            return None
-        if rate >= _SMALLEST_BF16_LEARNING_RATE:
-            return None
-        return (
-            f"model.weights_dtype bfloat16 with optimizer.learning_rate {rate:g}: updates this small round away in "
-            "bfloat16 (at 1e-6 fewer than 1 % of the weights move); keep float32 weights and set compute.autocast "
-            "to bfloat16"
-        )
+        trains_bf16 = isinstance(model, PretrainedModel) and model.weights_dtype == "bfloat16" and model.lora is None
+        if trains_bf16 and rate < _SMALLEST_BF16_LEARNING_RATE:
+            yield (
+                f"model.weights_dtype bfloat16 with optimizer.learning_rate {rate:g}: updates this small round away in "
+                "bfloat16 (at 1e-6 fewer than 1 % of the weights move); keep float32 weights and set compute.autocast "
+                "to bfloat16"
+            )
 
 
 def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,28 +204,3 @@ def _copied(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _copied(cast("dict[str, Any]", value)) if isinstance(value, dict) else value for key, value in node.items()
     }
-
-
-__all__ = [
-    "CatalogName",
-    "ComputeConfig",
-    "CountdownTask",
-    "DataConfig",
-    "DynamicSampling",
-    "EngineConfig",
-    "EvaluationConfig",
-    "ExpressionsTask",
-    "Frozen",
-    "HeldOutData",
-    "LoRAConfig",
-    "ModelConfig",
-    "PretrainedModel",
-    "RolloutConfig",
-    "TaskConfig",
-    "TinyPolicy",
-    "TrainingConfig",
-    "TransformersEngine",
-    "VLLMEngine",
-    "WordProblemsTask",
-    "with_params",
-]

@@ -147,9 +147,8 @@ def settings_of(model: type[BaseModel]) -> Settings:
     """Return all settings of a model. It takes milliseconds, so each model's are found once."""
     owners: dict[str, list[str]] = {}
     for name, variant, _, _ in setting_schemas(model):
-        if "[]" in name:
-            continue
-        owners.setdefault(name, []).extend([variant] if variant else [])
+        if "[]" not in name:
+            owners.setdefault(name, []).extend([variant] if variant else [])
     return Settings(owners)
 
 

@@ -1,18 +1,14 @@
 """The rows and columns of a dataset that become problems."""
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
 
 Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
 Value = bool | int | float | str
-
-
-def _listed(value: object) -> object:
-    """Let one value stand for the list with that value alone."""
-    return [value] if isinstance(value, bool | int | float | str) else value
 
 
 _Several = TypeVar("_Several", bound=dict[str, Any] | tuple[Any, ...])
@@ -30,7 +26,7 @@ _OneOrMore = Value | Annotated[list[Value], Field(min_length=1)]
 Values = Annotated[
     tuple[Value, ...],
     Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=_OneOrMore),
+    BeforeValidator(lambda one: [one] if isinstance(one, Value) else one, json_schema_input_type=_OneOrMore),
     AfterValidator(_within_64_bits),
 ]
 
@@ -41,13 +37,11 @@ class Range(Frozen):
     min: float | None = Field(default=None, description="null: no lower bound.")
     max: float | None = Field(default=None, description="null: no upper bound.")
 
-    @model_validator(mode="after")
-    def _holds_numbers(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.min is None and self.max is None:
-            raise ValueError("a range needs min, max or both")
+            yield "a range needs min, max or both"
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"no number is from {self.min:g} to {self.max:g}; swap min and max")
-        return self
+            yield f"no number is from {self.min:g} to {self.max:g}; swap min and max"
 
     def __str__(self) -> str:
         bounds = {"of at least": self.min, "of at most": self.max}
@@ -90,13 +84,11 @@ class DataConfig(Frozen):
         default={}, description="Passed to the chat template, such as enable_thinking: false."
     )
 
-    @model_validator(mode="after")
-    def _means_one_thing(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.answer_boxed and self.answer_after is not None:
-            raise ValueError("answer_after and answer_boxed are two ways to find the answer in its column; give one")
-        if self.template_options and self.template == "raw":
-            raise ValueError("template_options are for the chat template; set template: chat, or leave them out")
-        return self
+            yield "answer_after and answer_boxed are two ways to find the answer in its column; give one"
+        elif self.template_options and self.template == "raw":
+            yield "template_options are for the chat template; set template: chat, or leave them out"
 
 
 class HeldOutData(Frozen):
@@ -112,13 +104,11 @@ class HeldOutData(Frozen):
         default=None, ge=1, le=10_000_000, description="At most so many, spread over all; null: all."
     )
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.benchmark is not None and (self.ref is not None or self.filter or self.split != "validation"):
-            raise ValueError(
+            yield (
                 f"benchmark {self.benchmark} has neither ref nor split nor filter; leave them out, or name no benchmark"
             )
-        return self
 
     def dataset(self, trained_on: DataConfig) -> DataConfig:
         """Return the dataset to validate on, where that is no benchmark."""

@@ -1,14 +1,11 @@
 """The engine that samples completions: Transformers in the trainer, or vLLM beside it; see `docs/rollouts.md`."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from trainers.config.base import Frozen
-
-_COLOCATE: Final = {"memory_share": 0.3, "sleep": True}
-_SERVER: Final = {"memory_share": 0.9, "sleep": False}
 
 
 class TransformersEngine(Frozen):
@@ -63,33 +60,26 @@ class VLLMEngine(Frozen):
         values = dict(cast("Mapping[str, Any]", data))
         if values.get("mode") == "server":
             gpus = values.get("server_gpus", values.get("tensor_parallel", 1))
-            values = {**_SERVER, "server_gpus": gpus, "tensor_parallel": gpus, **values}
-        else:
-            values = {**_COLOCATE, **values}
+            values = {"memory_share": 0.9, "sleep": False, "server_gpus": gpus, "tensor_parallel": gpus, **values}
         if values.get("correction") == "token_truncate" and values.get("correction_cap") is None:
             values["correction_cap"] = 2.0
         return values
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        reasons = list[str]()
+    def _refusals(self) -> Iterator[str]:
         if self.mode == "colocate" and self.server_gpus:
-            reasons.append(f"server_gpus {self.server_gpus}: only mode server has GPUs of its own; leave it out")
+            yield f"server_gpus {self.server_gpus}: only mode server has GPUs of its own; leave it out"
         if self.mode == "server" and self.tensor_parallel != self.server_gpus:
-            reasons.append(
+            yield (
                 f"tensor_parallel {self.tensor_parallel}: a server holds one copy of the model on all of its "
                 f"{self.server_gpus} server_gpus; give both the same number, 1 or more"
             )
         if self.mode == "server" and self.sleep:
-            reasons.append("sleep true: a server shares its GPUs with nobody; leave it out")
+            yield "sleep true: a server shares its GPUs with nobody; leave it out"
         if self.correction == "off" and self.correction_cap is not None:
-            reasons.append(
+            yield (
                 f"correction_cap {self.correction_cap:g} caps nothing while correction is off; leave it out, or set "
                 "correction to token_truncate"
             )
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
 
 
 EngineConfig = TransformersEngine | VLLMEngine

@@ -1,8 +1,9 @@
 """The policy that is trained, its optimizer, and the precision and memory of the updates."""
 
-from typing import Annotated, Final, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.config.base import CatalogName, Frozen
 from trainers.config.nearest import nearest
@@ -33,15 +34,13 @@ class TinyPolicy(Frozen):
     warm_start_seed: int = Field(default=0, ge=0, lt=2**32)
     lora: LoRAConfig | None = None
 
-    @model_validator(mode="after")
-    def _heads(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.hidden_size % (step := 2 * self.num_heads):
             works = [size for size in range(step, _WIDEST + 1, step) if size >= _NARROWEST]
-            raise ValueError(
+            yield (
                 f"model.hidden_size {self.hidden_size} is not a multiple of 2 x model.num_heads {self.num_heads}; "
                 f"{nearest('model.hidden_size', self.hidden_size, works)}"
             )
-        return self
 
 
 class PretrainedModel(Frozen):

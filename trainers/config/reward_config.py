@@ -1,22 +1,12 @@
 """The rewards that judge completions of word problems, their weights and their own settings."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Final, Self, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from trainers.config.base import CatalogName, Frozen
 from trainers.errors import ConfigError
@@ -58,21 +48,18 @@ class RewardConfig(Frozen):
         """The reward's own settings, as they were written."""
         return dict(self.model_extra or {})
 
-    @model_validator(mode="after")
-    def _settings_fit(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         for name, value in self.settings.items():
             try:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{name} {value!r:.60} cannot be written as JSON: {error}; give a plain value"
-                ) from None
+                yield f"{name} {value!r:.60} cannot be written as JSON: {error}; give a plain value"
+                return
         if (self.settings or self.name not in REWARDS.ours) and self.name in REWARDS.names():
             try:
                 reward_settings(self.name, self.settings)
             except ConfigError as error:
-                raise ValueError(str(error)) from error
-        return self
+                yield str(error)
 
 
 def reward_settings(name: str, given: Mapping[str, Any]) -> BaseModel | None:
@@ -114,20 +101,16 @@ def _model(name: str) -> type[BaseModel] | None:
         ) from error
     if model is None:
         return None
+    place = f"Settings of the reward {name!r} of {package(entry)}"
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} must be a class of pydantic's BaseModel"
-        )
+        raise ConfigError(f"{place} must be a class of pydantic's BaseModel")
     if renamed := [key for key, field in model.model_fields.items() if field.validation_alias or field.alias]:
         raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} gives {' and '.join(renamed)} another name by an "
-            "alias; give the field itself the name that specs use"
+            f"{place} gives {' and '.join(renamed)} another name by an alias; give the field itself the name that "
+            "specs use"
         )
     if taken := sorted(RewardConfig.own_names & model.model_fields.keys()):
-        raise ConfigError(
-            f"Settings of the reward {name!r} of {package(entry)} has {' and '.join(taken)}, which every reward has; "
-            "rename it"
-        )
+        raise ConfigError(f"{place} has {' and '.join(taken)}, which every reward has; rename it")
     return model
 
 

@@ -1,8 +1,9 @@
 """The settings of sampling in training and evaluation."""
 
-from typing import Annotated, Final, Self
+from collections.abc import Iterator
+from typing import Annotated, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.config.base import Frozen
 from trainers.config.engine_config import EngineConfig, TransformersEngine
@@ -56,9 +57,7 @@ class RolloutConfig(Frozen):
         """Number of completions that are trained on from one rollout."""
         return self.prompts_per_rollout * self.completions_per_prompt
 
-    @model_validator(mode="after")
-    def _divides(self) -> Self:
-        reasons = list[str]()
+    def _refusals(self) -> Iterator[str]:
         if self.prompts_per_rollout % self.prompts_per_minibatch:
             whole, part = "rollout.prompts_per_rollout", "rollout.prompts_per_minibatch"
             size, share = self.prompts_per_rollout, self.prompts_per_minibatch
@@ -66,23 +65,18 @@ class RolloutConfig(Frozen):
                 nearest(whole, size, multiples(share, size, 2 * share)),
                 nearest(part, share, divisors(size)[:-1]),
             ]
-            reasons.append(
-                f"{whole} {size} is not a multiple of {part} {share}; {', or '.join(filter(None, remedies))}"
-            )
+            yield f"{whole} {size} is not a multiple of {part} {share}; {', or '.join(filter(None, remedies))}"
         sampling = self.dynamic_sampling
         if sampling and sampling.prompts_per_round * sampling.max_rounds < self.prompts_per_rollout:
-            reasons.append(
+            yield (
                 f"dynamic_sampling draws at most {sampling.prompts_per_round} x {sampling.max_rounds} prompts, "
                 f"fewer than prompts_per_rollout {self.prompts_per_rollout}; raise prompts_per_round or max_rounds"
             )
         if self.overlong and self.overlong.cache_tokens > self.max_completion_tokens:
-            reasons.append(
+            yield (
                 f"overlong.cache_tokens {self.overlong.cache_tokens} exceeds max_completion_tokens "
                 f"{self.max_completion_tokens}: every completion would be penalised; lower it"
             )
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
 
 
 class EvaluationConfig(Frozen):
@@ -111,12 +105,10 @@ class EvaluationConfig(Frozen):
         description="Frozen completions of the initial policy to measure entropy on after every rollout; 0: none.",
     )
 
-    @model_validator(mode="after")
-    def _pass_k(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.pass_k > self.samples_per_problem:
-            raise ValueError(
+            yield (
                 f"evaluation.pass_k {self.pass_k} exceeds evaluation.samples_per_problem {self.samples_per_problem}; "
                 f"set evaluation.pass_k to {self.samples_per_problem} or less, or evaluation.samples_per_problem to "
                 f"{self.pass_k} or more"
             )
-        return self

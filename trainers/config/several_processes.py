@@ -1,7 +1,7 @@
 """Checks that several processes can share a run and still train as the configuration says."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trainers.config import PretrainedModel, TrainingConfig, VLLMEngine
@@ -49,7 +49,10 @@ def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
         if size % processes:
             reason = f"{setting} {size} is not a multiple of the {processes} processes"
             refuse(setting, size, reason, range(step, size + step + 1, step))
-    refusals += _sharding(config, processes)
+    sharding = config.compute.sharding
+    if sharding != "none":
+        reasons = _against_sharding(config, processes)
+        refusals += [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
     if isinstance(engine, VLLMEngine) and engine.mode != "server" and processes % engine.tensor_parallel:
         setting, size = "rollout.engine.tensor_parallel", engine.tensor_parallel
         reason = f"{setting} {size}: {processes} processes cannot form groups of so many"
@@ -57,28 +60,22 @@ def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
     return refusals
 
 
-def _sharding(config: TrainingConfig, processes: int) -> list[Refusal]:
-    sharding, model = config.compute.sharding, config.model
-    if sharding == "none":
-        return []
-    reasons = list[str]()
+def _against_sharding(config: TrainingConfig, processes: int) -> Iterator[str]:
+    model = config.model
     if processes == 1:
-        reasons.append("one process has nobody to share with; set none, or train with several")
-    if sharding != "fsdp" and model.lora is not None:
-        reasons.append(
+        yield "one process has nobody to share with; set none, or train with several"
+    if config.compute.sharding != "fsdp" and model.lora is not None:
+        yield (
             "with model.lora there are too few gradients and optimizer states to share; set none, or fsdp to share the "
             "weights below the adapters, too"
         )
     if model.lora is None and isinstance(model, PretrainedModel) and model.weights_dtype != "float32":
-        reasons.append(
-            "the sharded weights are float32, whatever products are computed in; set model.weights_dtype to float32"
-        )
+        yield "the sharded weights are float32, whatever products are computed in; set model.weights_dtype to float32"
     if config.copies_initial_model:
-        reasons.append(
+        yield (
             f"terms.kl.coefficient {config.terms.kl.coefficient:g} compares with the initial model, of which every "
             "process would hold a whole copy; set compute.sharding to none, terms.kl.coefficient to 0, or train "
             "adapters (model.lora), below which that model lies"
         )
     if config.critic is not None:
-        reasons.append("the value head of critic is not shared out; set compute.sharding to none, or leave critic out")
-    return [Refusal("compute.sharding", f"compute.sharding {sharding}: {reason}") for reason in reasons]
+        yield "the value head of critic is not shared out; set compute.sharding to none, or leave critic out"

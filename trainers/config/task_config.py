@@ -1,9 +1,10 @@
 """The problems that are trained on, and the rewards of their completions."""
 
 import operator
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from trainers.config.base import CatalogName, Frozen
 from trainers.config.data_config import DataConfig, HeldOutData
@@ -26,14 +27,12 @@ class ExpressionsTask(Frozen):
     )
     apart_from: BenchmarkNames = ()
 
-    @model_validator(mode="after")
-    def _range(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.largest - self.smallest < 2 * self.validation_every:
-            raise ValueError(
+            yield (
                 f"the range {self.smallest}..{self.largest} is too small to keep every "
                 f"{self.validation_every}th number for validation; widen it"
             )
-        return self
 
 
 class CountdownTask(Frozen):
@@ -51,14 +50,12 @@ class CountdownTask(Frozen):
         default=10, ge=2, le=100_000, description="Every so many problems one is for validation only."
     )
 
-    @model_validator(mode="after")
-    def _validates(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.problems < self.validation_every:
-            raise ValueError(
+            yield (
                 f"of {self.problems} problems none is kept for validation by validation_every {self.validation_every}; "
                 "raise problems or lower validation_every"
             )
-        return self
 
 
 def _data(value: object) -> object:
@@ -119,20 +116,16 @@ class WordProblemsTask(Frozen):
         """All rewards, first the one that says what is correct."""
         return (self.judging, *self.further_rewards.values())
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if not any(reward.weight for reward in self.rewards):
-            raise ValueError("every reward has the weight 0, so there is nothing to train on; give one another weight")
-        if self.judging.name in self.further_rewards:
-            raise ValueError(
-                f"further_rewards has {self.judging.name}, which reward names, too; give reward itself a weight"
-            )
-        if self.validation is not None and self.validation.benchmark in self.apart_from:
-            raise ValueError(
+            yield "every reward has the weight 0, so there is nothing to train on; give one another weight"
+        elif self.judging.name in self.further_rewards:
+            yield f"further_rewards has {self.judging.name}, which reward names, too; give reward itself a weight"
+        elif self.validation is not None and self.validation.benchmark in self.apart_from:
+            yield (
                 f"apart_from has {self.validation.benchmark}, which validation.benchmark validates on; take it out of "
                 "apart_from: the data is kept apart from it anyway"
             )
-        return self
 
 
 def reward_parts(task: "TaskConfig") -> tuple[str, ...]:

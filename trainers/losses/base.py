@@ -26,7 +26,7 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
@@ -69,6 +69,16 @@ class Params(BaseModel):
         values = cast("dict[str, object]", data)
         plain = {name: _plain_number(values[name]) for name in _number_fields(cls) & values.keys()}
         return {**values, **plain} if plain else values
+
+    def _refusals(self) -> Iterator[str]:
+        """Yield the reasons why these values cannot be used together, each with its remedy."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        if reasons := "; ".join(self._refusals()):
+            raise ValueError(reasons)
+        return self
 
 
 def _plain_number(value: object) -> object:
@@ -202,13 +212,9 @@ class DualClipParams(TokenRatioParams):
 
     dual_clip: DualClip = 10.0
 
-    @model_validator(mode="after")
-    def _dual_clip_above(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.dual_clip is not None and self.dual_clip <= self.high:
-            raise ValueError(
-                f"dual_clip {self.dual_clip} must exceed 1 + epsilon_high = {self.high:g}; raise it or use null"
-            )
-        return self
+            yield f"dual_clip {self.dual_clip} must exceed 1 + epsilon_high = {self.high:g}; raise it or use null"
 
 
 class Bounds(NamedTuple):

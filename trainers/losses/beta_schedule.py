@@ -1,10 +1,10 @@
 """Changes of CE-GPPO's betas during training: a list of switches, or a shape that stands for one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import cos, pi
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from trainers.losses.base import MAX_STEPS, Params
 
@@ -35,11 +35,9 @@ class BetaSwitch(Params):
         share = min(1.0, (step - self.step) / self.ramp) if self.ramp else 1.0
         return share if self.curve == "linear" or share == 1 else (1 - cos(pi * share)) / 2
 
-    @model_validator(mode="after")
-    def _changes(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.beta1 is None and self.beta2 is None:
-            raise ValueError(f"the switch at step {self.step} changes nothing; give beta1 or beta2, or remove it")
-        return self
+            yield f"the switch at step {self.step} changes nothing; give beta1 or beta2, or remove it"
 
 
 class RampShape(Params):
@@ -65,12 +63,11 @@ class StepsShape(Params):
     beta1: tuple[Beta, ...] | None = Field(default=None, description="Value from each of them on; null: unchanged.")
     beta2: tuple[Beta, ...] | None = Field(default=None, description="Value from each of them on; null: unchanged.")
 
-    @model_validator(mode="after")
-    def _one_value_each(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         for name, values in (("beta1", self.beta1), ("beta2", self.beta2)):
             if values is not None and len(values) != len(self.at):
-                raise ValueError(f"{name} has {len(values)} values for {len(self.at)} steps in at; give one for each")
-        return self
+                yield f"{name} has {len(values)} values for {len(self.at)} steps in at; give one for each"
+                return
 
     def switches(self) -> Sequence[dict[str, Any]]:
         """Return the switches that the shape stands for."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
-from pydantic import Discriminator
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import Discriminator, SerializeAsAny, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from trainers.errors import ConfigError
 from trainers.extensions import Extensions, package
@@ -21,9 +21,6 @@ from trainers.losses.table import LOSSES, LossConfig
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
 
     from trainers.losses.base import LossOutput
     from trainers.losses.batch import TokenBatch
@@ -88,34 +85,7 @@ def policy_loss(batch: TokenBatch, params: LossConfig) -> LossOutput:
     return output
 
 
-_OF_A_PACKAGE: Final[dict[str, Any]] = {
-    "title": "LossOfAPackage",
-    "description": "A loss that an installed package adds, by its name, with the settings that the package gives it.",
-    "type": "object",
-    "properties": {"name": {"type": "string", "not": {"enum": list(LOSSES)}}},
-    "required": ["name"],
-}
-
-
-class _OrOfAPackage:
-    """Marks the union of our losses as one that takes those of packages, too, each read by its own model."""
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Choose by name, and write any loss by its own model."""
-        return core_schema.no_info_wrap_validator_function(
-            _read, handler(source), serialization=core_schema.simple_ser_schema("any")
-        )
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Describe ours in full, and leave the settings of others open."""
-        return {"anyOf": [handler(core), _OF_A_PACKAGE]}
-
-
-AnyLoss = Annotated[LossConfig, Discriminator("name"), _OrOfAPackage()]
-"""Type checkers see the union of ours; the loss of a package is a `ClipParams` of its own, with a `name`."""
-
-
-def _read(value: object, ours: core_schema.ValidatorFunctionWrapHandler) -> object:
+def _read(value: object, ours: ValidatorFunctionWrapHandler) -> object:
     """Validate a loss by the model that its name stands for; a package is imported only for a loss of its own."""
     if isinstance(value, Mapping):
         name = cast("Mapping[str, object]", value).get("name")
@@ -137,3 +107,24 @@ def _read(value: object, ours: core_schema.ValidatorFunctionWrapHandler) -> obje
         reason = str(error).removeprefix(f"{LOSS_NAMES.setting}: ")
         raise PydanticCustomError("loss_unusable", "{reason}", {"reason": reason}) from error
     return ours(value) if name in LOSSES else entry.params.model_validate(value)
+
+
+_Ours = Annotated[LossConfig, Discriminator("name")]
+_OfAPackage = Annotated[
+    Mapping[str, Any],
+    WithJsonSchema(
+        {
+            "title": "LossOfAPackage",
+            "description": "A loss that an installed package adds, by its name, with the settings that the package "
+            "gives it.",
+            "type": "object",
+            "properties": {"name": {"type": "string", "not": {"enum": list(LOSSES)}}},
+            "required": ["name"],
+        }
+    ),
+]
+AnyLoss = Annotated[SerializeAsAny[_Ours], WrapValidator(_read, json_schema_input_type=_Ours | _OfAPackage)]
+"""One of our losses, or a package's, read and written by its own model; the schema leaves a package's settings open.
+
+Type checkers see the union of ours; the loss of a package is a `ClipParams` of its own, with a `name`.
+"""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.losses.base import NO_BOUND, EpsilonHigh, LossOutput, TokenRatioParams, UnlimitedEpsilonLow, regions
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from trainers.losses.batch import TokenBatch
@@ -32,14 +34,12 @@ class ClipCovParams(TokenRatioParams):
     )
     covariance_high: float = Field(default=5.0, ge=-1e6, le=1e6, description="and below this; nats.")
 
-    @model_validator(mode="after")
-    def _band(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.covariance_high <= self.covariance_low:
-            raise ValueError(
+            yield (
                 f"covariance_high {self.covariance_high} must exceed covariance_low {self.covariance_low}; "
                 "no token could be drawn"
             )
-        return self
 
 
 class KLCovParams(TokenRatioParams):
@@ -68,7 +68,11 @@ def clip_cov(batch: TokenBatch, params: ClipCovParams) -> LossOutput:
     output = token_clipped(batch, params)
     selected_BT = batch.selected_BT
     if selected_BT is None:
-        selected_BT = _drawn_BT(batch, output.regions["na_lp"] | output.regions["pa_lp"], params)
+        covariance_N, clipped_BT = _covariance_N(batch), output.regions["na_lp"] | output.regions["pa_lp"]
+        above_N, below_N = covariance_N > params.covariance_low, covariance_N < params.covariance_high
+        candidates = (above_N & below_N & ~clipped_BT[batch.mask_BT]).nonzero().squeeze(-1)
+        order = covariance_N.new_empty(len(candidates)).uniform_(generator=batch.generator).argsort()
+        selected_BT = _at(candidates[order[: _number(params.selected_share, covariance_N)]], batch.mask_BT)
     return replace(output, loss_BT=output.loss_BT.masked_fill(selected_BT, 0.0), selected_BT=selected_BT)
 
 
@@ -86,14 +90,6 @@ def kl_cov(batch: TokenBatch, params: KLCovParams) -> LossOutput:
     penalty_BT = params.kl_coefficient * batch.log_ratio_BT(params.log_ratio_clamp).abs()
     loss_BT = -ratio_BT * batch.unit_BT(params.log_ratio_clamp) * advantages_BT + penalty_BT * selected_BT
     return LossOutput(loss_BT, regions(ratio_BT, advantages_BT, params), ratio_BT, selected_BT)
-
-
-def _drawn_BT(batch: TokenBatch, clipped_BT: Tensor, params: ClipCovParams) -> Tensor:
-    covariance_N = _covariance_N(batch)
-    above_N, below_N = covariance_N > params.covariance_low, covariance_N < params.covariance_high
-    candidates = (above_N & below_N & ~clipped_BT[batch.mask_BT]).nonzero().squeeze(-1)
-    order = covariance_N.new_empty(len(candidates)).uniform_(generator=batch.generator).argsort()
-    return _at(candidates[order[: _number(params.selected_share, covariance_N)]], batch.mask_BT)
 
 
 def _covariance_N(batch: TokenBatch) -> Tensor:

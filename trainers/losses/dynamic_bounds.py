@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.losses.base import NO_BOUND, AggregationName, AuthorsClamp, Bounds, DualClipParams, LossOutput
 from trainers.losses.clipped import token_clipped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from trainers.losses.batch import TokenBatch
@@ -82,24 +84,22 @@ class BAPOParams(DualClipParams):
         "negative tokens' part.",
     )
 
-    @model_validator(mode="after")
-    def _searchable(self) -> Self:
-        reasons = list[str]()
+    def _refusals(self) -> Iterator[str]:
+        if unfit := list(super()._refusals()):
+            yield from unfit
+            return
         if self.low_end < self.low:
-            reasons.append(f"low_end {self.low_end} lies below 1 - epsilon_low = {self.low:g}; raise it to that")
+            yield f"low_end {self.low_end} lies below 1 - epsilon_low = {self.low:g}; raise it to that"
         if self.high_end < self.high:
-            reasons.append(f"high_end {self.high_end} lies below 1 + epsilon_high = {self.high:g}; raise it to that")
+            yield f"high_end {self.high_end} lies below 1 + epsilon_high = {self.high:g}; raise it to that"
         if self.dual_clip is not None and self.dual_clip <= self.high_end:
-            reasons.append(f"dual_clip {self.dual_clip} must exceed high_end {self.high_end}; raise it or use null")
+            yield f"dual_clip {self.dual_clip} must exceed high_end {self.high_end}; raise it or use null"
         number = (self.low_end - self.low) / self.low_step + (self.high_end - self.high) / self.high_step
         if number > _MOST_BOUNDS:
-            reasons.append(
+            yield (
                 f"low_step {self.low_step} and high_step {self.high_step} would try {number:.0f} pairs of bounds in "
                 f"every device batch, more than {_MOST_BOUNDS}; raise them"
             )
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
 
     def pairs(self) -> list[Bounds]:
         """Return the bounds in the order in which they are tried: first the lower one rises to its end."""

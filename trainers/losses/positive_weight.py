@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.losses.base import MAX_STEPS, Params
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 
@@ -30,23 +32,16 @@ class PositiveWeightParams(Params):
         default=None, ge=1, le=MAX_STEPS, description="Updates after which it is 1; null: no rise."
     )
 
-    @model_validator(mode="after")
-    def _one_rule(self) -> Self:
-        reasons = list[str]()
+    def _refusals(self) -> Iterator[str]:
         if self.target is not None and self.rise_until is not None:
-            reasons.append(
+            yield (
                 f"positive_weight.target {self.target} and rise_until {self.rise_until} both change the weight; "
                 "set one of them to null"
             )
         if self.rise_until is None and self.rise_from:
-            reasons.append(f"positive_weight.rise_from {self.rise_from} does nothing without rise_until; give both")
+            yield f"positive_weight.rise_from {self.rise_from} does nothing without rise_until; give both"
         if self.rise_until is not None and self.rise_until <= self.rise_from:
-            reasons.append(
-                f"positive_weight.rise_until {self.rise_until} must come after rise_from {self.rise_from}; raise it"
-            )
-        if reasons:
-            raise ValueError("; ".join(reasons))
-        return self
+            yield f"positive_weight.rise_until {self.rise_until} must come after rise_from {self.rise_from}; raise it"
 
 
 def next_weight(before: float | None, step: int, entropy: float | None, params: PositiveWeightParams | None) -> float:

@@ -5,13 +5,15 @@ All are off by default. Shapes: B sequences, T completion tokens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainers.losses.base import Params
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 _LARGEST_LOG_RATIO: Final = 20.0
@@ -33,14 +35,12 @@ class EntropyBonusParams(Params):
     )
     largest: float = Field(default=1.0, gt=0, le=1e6, description="Bound on the coefficient, with a target.")
 
-    @model_validator(mode="after")
-    def _starts_inside(self) -> Self:
+    def _refusals(self) -> Iterator[str]:
         if self.target is not None and self.coefficient > self.largest:
-            raise ValueError(
+            yield (
                 f"entropy_bonus.coefficient {self.coefficient} starts above largest {self.largest}; "
                 "lower it or raise largest"
             )
-        return self
 
 
 def next_coefficient(coefficient: float, entropy: float, params: EntropyBonusParams) -> float:

@@ -29,7 +29,7 @@ _STAYS: Final = "evaluation.probe_completions"
 
 
 class KeptFolders(NamedTuple):
-    """Largest number of folders that a run has on the disk."""
+    """Largest number of folders that a sweep's trials have on the disk."""
 
     checkpoints: int
     """Number of folders with all that is needed to go on."""
@@ -37,19 +37,14 @@ class KeptFolders(NamedTuple):
     """Number of folders with nothing but weights (of LoRA: adapters) and tokenizer."""
 
 
-def kept_while_training(config: TrainingConfig) -> KeptFolders:
-    """Return the most that a training run has, since a folder is removed only once its successor is complete."""
-    return KeptFolders(config.kept_checkpoints + 1, 2 if config.keep_best else 0)
+def kept_folders(config: TrainingConfig, *, trials: int, running: int) -> KeptFolders:
+    """Return the most that this many trials have, of which some train at a time.
 
-
-def kept_in_the_end(config: TrainingConfig, *, model_only: bool) -> KeptFolders:
-    """Return the numbers of folders that a run leaves after training to its end.
-
-    Args:
-        model_only: whether its last checkpoint is the model alone, as in a sweep's trials.
+    A trial leaves its last model, and its best where the configuration asks for it. While it trains, a folder is
+    removed only once its successor is complete.
     """
     best = int(config.keep_best)
-    return KeptFolders(0, 1 + best) if model_only else KeptFolders(config.kept_checkpoints, best)
+    return KeptFolders(running * (config.kept_checkpoints + 1), trials * (1 + best) + running * 2 * best)
 
 
 def write_state(folder: Path, config: TrainingConfig, state: dict[str, Any]) -> None:

@@ -31,9 +31,7 @@ def machine_fault(error: BaseException) -> str | None:
     """
     for link in causes(error):
         text = str(link)
-        if isinstance(link, OSError) and link.errno in _ERRNOS:
-            return text
-        if names_machine_fault(text):
+        if (isinstance(link, OSError) and link.errno in _ERRNOS) or names_machine_fault(text):
             return text
         if isinstance(link, RuntimeError) and any(words in text for words in _TORCH):
             return f"a file could not be written: {text}"

@@ -26,7 +26,7 @@ from trainers.policy import checkpoints
 from trainers.policy.checkpoints import UNFINISHED, checkpoint_folder
 from trainers.policy.load_policy import load_reference
 from trainers.process.progress import Announcer
-from trainers.process.random_state import RandomState, own_random_state
+from trainers.process.random_state import own_random_state, remembered_random_state
 from trainers.process.seeds import DERIVATION, derived_seed, loss_seed
 from trainers.record.frozen_probe import FrozenCompletions
 from trainers.record.recorder import Recorder
@@ -274,11 +274,11 @@ class PolicyTrainer(SamplingTrainer):
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """Sample a rollout and return the tensors of this process's part. The inputs only count prompts."""
         started, rollout, position = time.perf_counter(), self._config.rollout, self._prompts.position
-        before = RandomState.taken()
+        restore_random_state = remembered_random_state()
         try:
             collected = rollouts.collect(rollout, self._prompts, self._processes, self._sampled_round, self.any_process)
         except SamplingInterruptedError:  # the checkpoint is of the state before this rollout
-            before.restore()
+            restore_random_state()
             self._prompts.position = position
             raise
         tensors = self._scored(collected)

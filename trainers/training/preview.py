@@ -35,10 +35,13 @@ def preview(config: TrainingConfig, cache: Path) -> Preview:
     try:
         with faults.noted():
             if isinstance(config.model, PretrainedModel):
-                from trainers.policy.load_policy import pretrained_folder  # imports torch: seconds
+                from trainers.policy.load_policy import load_tokenizer, pretrained_folder  # imports torch: seconds
 
                 folder = pretrained_folder(config.model, cache)
-                tokenizer = _tokenizer(folder)
+                try:
+                    tokenizer = load_tokenizer(folder)
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    raise ConfigError(f"model.model {folder.name}: its tokenizer cannot be loaded: {error}") from error
         faults.raise_all()
         (task,) = made
         tokenizer = tokenizer or task.tokenizer()
@@ -113,15 +116,6 @@ def _worked(answers: Sequence[str]) -> str | None:
         return marked[0]
     middle = sorted(answers, key=len)[(len(answers) - 1) // 2]
     return middle if len(middle) > LONG else None
-
-
-def _tokenizer(folder: Path) -> Any:
-    from trainers.policy.load_policy import load_tokenizer
-
-    try:
-        return load_tokenizer(folder)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"model.model {folder.name}: its tokenizer cannot be loaded: {error}") from error
 
 
 def text(shown: Preview) -> str:

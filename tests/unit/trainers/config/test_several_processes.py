@@ -61,9 +61,9 @@ def test_sizes_that_divide_are_shared(processes: int) -> None:
 def test_the_nearest_sizes_that_work_are_named(
     processes: int, params: dict[str, Any], setting: str, remedy: str
 ) -> None:
-    found = refused(processes, **params)
-    assert list(found) == [setting]
-    assert remedy in found[setting]
+    reasons = refused(processes, **params)
+    assert list(reasons) == [setting]
+    assert remedy in reasons[setting]
 
 
 def test_what_is_named_works() -> None:
@@ -72,8 +72,8 @@ def test_what_is_named_works() -> None:
         for minibatch in (1, 2, 3, 4, 6):
             params: dict[str, Any] = {"rollout__prompts_per_minibatch": minibatch, "rollout__prompts_per_rollout": 12}
             for _ in range(3):
-                found = refused(processes, **params)
-                for setting, reason in found.items():
+                reasons = refused(processes, **params)
+                for setting, reason in reasons.items():
                     value = int(reason.rpartition(" to ")[2].split(" or ")[-1])
                     params[setting.replace(".", "__")] = value
                 size = params["rollout__prompts_per_minibatch"]  # what the configuration itself demands

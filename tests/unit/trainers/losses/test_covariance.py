@@ -26,9 +26,9 @@ def places(mask_BT: Tensor | None) -> list[tuple[int, int]]:
 def test_clip_covs_bounds_are_strict(low: float, high: float, expected: list[int]) -> None:
     """Covariances 1, 0.5, 1, 0.5, exactly."""
     logprobs_BT = torch.tensor([[-1.0, -1.5, -3.0, -2.5]])
-    given = TokenBatch(logprobs_BT, logprobs_BT, torch.tensor([[1.0, 1.0, -1.0, -1.0]]), torch.ones(1, 4))
+    tokens = TokenBatch(logprobs_BT, logprobs_BT, torch.tensor([[1.0, 1.0, -1.0, -1.0]]), torch.ones(1, 4))
     params = ClipCovParams(selected_share=1, covariance_low=low, covariance_high=high)
-    assert [column for _, column in places(clip_cov(given, params).selected_BT)] == expected
+    assert [column for _, column in places(clip_cov(tokens, params).selected_BT)] == expected
 
 
 @pytest.mark.parametrize(("share", "count"), [(2e-4, 1), (0.2, 1), (0.3, 2), (1.0, 3)])

@@ -51,8 +51,8 @@ def advantages(completions: list[tuple[float, list[float]]], filler: float = 0.0
 def test_advantages_are_the_papers_sum(
     completions: list[tuple[float, list[float]]], gamma: float, gae_lambda: float
 ) -> None:
-    found = advantages(completions, gamma=gamma, gae_lambda=gae_lambda)
-    for row, (reward, values) in zip(found, completions, strict=True):
+    computed = advantages(completions, gamma=gamma, gae_lambda=gae_lambda)
+    for row, (reward, values) in zip(computed, completions, strict=True):
         rewards = [0.0] * (len(values) - 1) + [reward]
         deltas = [r + gamma * v1 - v0 for r, v0, v1 in zip(rewards, values, [*values[1:], 0.0], strict=True)]
         for t, advantage in enumerate(row):
@@ -146,62 +146,64 @@ def batch(seed: int = 0) -> TokenBatch:
     )
 
 
-def made(given: TokenBatch, critic: CriticParams | None, mode: Any = "token_mean", totals: Totals | None = None) -> Any:
+def total(
+    update: TokenBatch, critic: CriticParams | None, mode: Any = "token_mean", totals: Totals | None = None
+) -> Any:
     terms = TermsParams(positive_nll=0.1)
-    return objective(given, GRPOParams(), AggregationParams(mode=mode), terms, critic=critic, totals=totals)
+    return objective(update, GRPOParams(), AggregationParams(mode=mode), terms, critic=critic, totals=totals)
 
 
 @pytest.mark.parametrize("mode", ["token_mean", "seq_mean_token_mean"])
 def test_the_value_loss_is_aggregated_like_the_loss_and_added(mode: str) -> None:
-    given, critic = batch(), CriticParams(value_coeff=0.3)
-    without, with_critic = made(given, None, mode), made(given, critic, mode)
+    update, critic = batch(), CriticParams(value_coeff=0.3)
+    without, with_critic = total(update, None, mode), total(update, critic, mode)
     assert without.value_loss is None
-    parts = [given.values_BT, given.old_values_BT, given.returns_BT]
+    parts = [update.values_BT, update.old_values_BT, update.returns_BT]
     rows: list[list[float]] = []
     for b in range(ROWS):
-        length = int(given.mask_BT[b].sum())
-        found = [[part[b, t].item() for part in parts if part is not None] for t in range(length)]
-        rows.append([plain_value_loss(*values, 0.2)[0] for values in found])
+        length = int(update.mask_BT[b].sum())
+        computed = [[part[b, t].item() for part in parts if part is not None] for t in range(length)]
+        rows.append([plain_value_loss(*values, 0.2)[0] for values in computed])
     flat = [loss for row in rows for loss in row]
     means = [sum(row) / len(row) for row in rows]
     expected = sum(flat) / len(flat) if mode == "token_mean" else sum(means) / len(means)
     assert with_critic.value_loss.item() == pytest.approx(expected, rel=1e-12)
     assert with_critic.loss.item() == pytest.approx(without.loss.item() + 0.3 * expected, rel=1e-12)
     assert not with_critic.value_loss.requires_grad
-    (gradient_BT,) = torch.autograd.grad(with_critic.loss, given.values_BT)
+    (gradient_BT,) = torch.autograd.grad(with_critic.loss, update.values_BT)
     assert gradient_BT.isfinite().all()
-    assert not gradient_BT[~given.mask_BT].any()
+    assert not gradient_BT[~update.mask_BT].any()
     assert not gradient_BT[2].any()  # no reward, no target
 
 
 def test_a_coefficient_of_0_leaves_the_loss_alone_and_measures() -> None:
-    given = batch()
-    off, measured = made(given, None), made(given, CriticParams(value_coeff=0))
+    update = batch()
+    off, measured = total(update, None), total(update, CriticParams(value_coeff=0))
     assert torch.equal(off.loss, measured.loss)
     assert measured.value_loss > 0
-    (gradient,) = torch.autograd.grad(measured.loss, given.values_BT, allow_unused=True)
+    (gradient,) = torch.autograd.grad(measured.loss, update.values_BT, allow_unused=True)
     assert gradient is None
 
 
 def test_parts_of_an_update_add_up() -> None:
-    given, critic = batch(3), CriticParams(value_coeff=0.7)
-    assert given.correct_B is not None
-    right = (given.mask_BT & given.correct_B.unsqueeze(1)).sum()
-    totals = Totals(*[given.mask_BT.sum(), ROWS] * 2, right, given.correct_B.sum(), WIDTH)
-    whole = made(given, critic)
+    update, critic = batch(3), CriticParams(value_coeff=0.7)
+    assert update.correct_B is not None
+    right = (update.mask_BT & update.correct_B.unsqueeze(1)).sum()
+    totals = Totals(*[update.mask_BT.sum(), ROWS] * 2, right, update.correct_B.sum(), WIDTH)
+    whole = total(update, critic)
     halves = [
-        TokenBatch(**{name: part[half] for name, part in vars(given).items() if part is not None})
+        TokenBatch(**{name: part[half] for name, part in vars(update).items() if part is not None})
         for half in (slice(2), slice(2, ROWS))
     ]
-    parts = [made(half, critic, totals=totals) for half in halves]
+    parts = [total(half, critic, totals=totals) for half in halves]
     torch.testing.assert_close(sum(part.value_loss for part in parts), whole.value_loss)
     torch.testing.assert_close(sum(part.loss for part in parts), whole.loss)
 
 
 def test_what_a_critic_reads_is_asked_for() -> None:
-    given = replace(batch(), values_BT=None)
+    update = replace(batch(), values_BT=None)
     with pytest.raises(ValueError, match=r"critic reads TokenBatch.values_BT, which was not given"):
-        made(given, CriticParams())
+        total(update, CriticParams())
 
 
 @pytest.mark.parametrize(

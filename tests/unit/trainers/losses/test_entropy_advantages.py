@@ -42,9 +42,9 @@ def shared(
     padded = [[*tokens, *[NAN] * (width - len(tokens))] for tokens in entropies]
     entropy_GNT = torch.tensor([padded], dtype=torch.float64)
     rewards_GN = torch.tensor([rewards], dtype=torch.float64)
-    made = EntropyRewardParams.model_validate(params)
+    shares = EntropyRewardParams.model_validate(params)
     mask_GNT = ~entropy_GNT.isnan()
-    return entropy_rewarded_advantages(rewards_GN, torch.tensor([right]), entropy_GNT, mask_GNT, made, offset)[0]
+    return entropy_rewarded_advantages(rewards_GN, torch.tensor([right]), entropy_GNT, mask_GNT, shares, offset)[0]
 
 
 @settings(max_examples=60)
@@ -58,7 +58,7 @@ def test_any_group_has_the_advantages_of_the_plain_loops(data: st.DataObject) ->
     level, compared = data.draw(st.sampled_from(["token", "sequence"])), data.draw(st.sampled_from(["group", "set"]))
     base, share = data.draw(st.floats(0.1, 2)), data.draw(st.floats(0, 1))
     offset = data.draw(st.sampled_from([1e-6, 0.1, None]))
-    found = shared(rewards, right, entropies, offset, level=level, compared=compared, base=base, share=share)
+    advantages = shared(rewards, right, entropies, offset, level=level, compared=compared, base=base, share=share)
     plain = entropy_rewarded(
         rewards,
         right,
@@ -72,6 +72,6 @@ def test_any_group_has_the_advantages_of_the_plain_loops(data: st.DataObject) ->
     for row, values in enumerate(plain):
         expected = torch.tensor(values, dtype=torch.float64)
         tolerance = 1e-9 if offset != 1e-6 else 1e-6  # equal values divided by 1e-6 show their rounding
-        torch.testing.assert_close(found[row, : len(values)], expected, rtol=1e-9, atol=tolerance)
-        assert not found[row, len(values) :].any()
-    assert found.isfinite().all()
+        torch.testing.assert_close(advantages[row, : len(values)], expected, rtol=1e-9, atol=tolerance)
+        assert not advantages[row, len(values) :].any()
+    assert advantages.isfinite().all()

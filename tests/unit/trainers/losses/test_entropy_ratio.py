@@ -38,31 +38,31 @@ def test_a_dropped_token_keeps_its_value_and_its_place_in_the_mean(kind: Any) ->
     offset = 1e-8
     entropy_BT = torch.tensor([[0.5, 2.0, 1.0 - offset, 1.5 - offset, 0.75 - offset, 1.49, 0.0]], dtype=torch.float64)
     old_entropy_BT = torch.tensor([[1.0 - offset] * 6 + [0.0]], dtype=torch.float64)
-    given = batch(entropy_BT, old_entropy_BT)
+    tokens = batch(entropy_BT, old_entropy_BT)
     params = kind(erc=ERCMask(low=0.75, high=1.5))
-    made = objective(given, params, AggregationParams(), TermsParams())
-    plain = objective(given, kind(), AggregationParams(), TermsParams())
-    assert torch.equal(made.output.loss_BT, plain.output.loss_BT)
-    (grad_BT,) = torch.autograd.grad(made.loss, given.logprobs_BT)
+    result = objective(tokens, params, AggregationParams(), TermsParams())
+    plain = objective(tokens, kind(), AggregationParams(), TermsParams())
+    assert torch.equal(result.output.loss_BT, plain.output.loss_BT)
+    (grad_BT,) = torch.autograd.grad(result.loss, tokens.logprobs_BT)
     assert (grad_BT * 7).flatten().tolist() == pytest.approx([0, 0, -1, 0, 0, 1, -1])
-    assert made.output.selected_BT is not None
-    assert made.output.selected_BT.tolist() == [[True, True, False, True, True, False, False]]
-    assert made.output.regions.keys() == plain.output.regions.keys()
+    assert result.output.selected_BT is not None
+    assert result.output.selected_BT.tolist() == [[True, True, False, True, True, False, False]]
+    assert result.output.regions.keys() == plain.output.regions.keys()
 
 
 @pytest.mark.parametrize(("entropy", "distance"), [(2.0, 0.0), (2.2, 0.0), (3.0, 0.4), (1.0, -0.4)])
 @every_host
 def test_the_penalty_is_the_squared_distance_of_the_mean_ratio(kind: Any, entropy: float, distance: float) -> None:
     """Old entropies 1 and 3, mean 2; new ones 0 and twice `entropy`, mean `entropy`."""
-    given = batch(
+    tokens = batch(
         torch.tensor([[0.0, 2 * entropy]], dtype=torch.float64), torch.tensor([[1.0, 3.0]], dtype=torch.float64)
     )
-    made = objective(given, kind(erc=ERCPenalty()), AggregationParams(), TermsParams())
-    assert made.penalty is not None
-    assert given.entropy_BT is not None
-    assert made.penalty.item() == pytest.approx(0.1 * distance**2, abs=1e-9)
-    assert made.loss.item() == pytest.approx((made.policy_loss + made.penalty).item())
-    (grad_BT,) = torch.autograd.grad(made.loss, given.entropy_BT)
+    result = objective(tokens, kind(erc=ERCPenalty()), AggregationParams(), TermsParams())
+    assert result.penalty is not None
+    assert tokens.entropy_BT is not None
+    assert result.penalty.item() == pytest.approx(0.1 * distance**2, abs=1e-9)
+    assert result.loss.item() == pytest.approx((result.policy_loss + result.penalty).item())
+    (grad_BT,) = torch.autograd.grad(result.loss, tokens.entropy_BT)
     slope = 0.1 * 2 * distance / (2 * 2)  # d mean / d entropy is 1/2, the old mean 2
     assert grad_BT.flatten().tolist() == pytest.approx([slope, slope], abs=1e-9)
 
@@ -80,6 +80,6 @@ def test_in_parts_the_penalty_is_the_mean_of_theirs_weighted_by_tokens() -> None
 
 def test_entropies_that_are_missing_are_asked_for() -> None:
     values_BT = torch.zeros(1, 2)
-    given = TokenBatch(values_BT, values_BT, values_BT, values_BT, entropy_BT=values_BT)
+    tokens = TokenBatch(values_BT, values_BT, values_BT, values_BT, entropy_BT=values_BT)
     with pytest.raises(ValueError, match=r"erc reads TokenBatch\.old_entropy_BT, which was not given"):
-        objective(given, DAPOParams(erc=ERCMask()), AggregationParams(), TermsParams())
+        objective(tokens, DAPOParams(erc=ERCMask()), AggregationParams(), TermsParams())

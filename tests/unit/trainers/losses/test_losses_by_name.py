@@ -79,18 +79,20 @@ def test_it_is_computed_by_its_own_function(tempered: Path) -> None:
 
 
 def test_its_mistakes_have_the_places_that_ours_have(tempered: Path) -> None:
-    found = refused({"name": "tempered", "alpha": 2, "epsilon_low": -1, "betta": 1})
-    assert [place for place, _ in found] == [("loss", "epsilon_low"), ("loss", "alpha"), ("loss", "betta")]
-    assert found[1][1] == "Input should be less than or equal to 1"
+    faults = refused({"name": "tempered", "alpha": 2, "epsilon_low": -1, "betta": 1})
+    assert [place for place, _ in faults] == [("loss", "epsilon_low"), ("loss", "alpha"), ("loss", "betta")]
+    assert faults[1][1] == "Input should be less than or equal to 1"
     assert [place for place, _ in refused({"name": "tempered", "alpha": True})] == [("loss", "alpha")]
 
 
 def test_an_unknown_name_is_refused_with_all_that_are_known_also_those_that_come_later(site: Path) -> None:
     assert "'tempered'" not in refused({"name": "temperd"})[0][1]
     install(site, "tempered_loss", "tempered = tempered_loss:ENTRY")
-    ((place, said),) = refused({"name": "temperd"})
+    ((place, message),) = refused({"name": "temperd"})
     assert place == ("loss",)
-    assert said.startswith(f"there is no loss 'temperd'; there are {OURS}, 'tempered' on this machine, and a package")
+    assert message.startswith(
+        f"there is no loss 'temperd'; there are {OURS}, 'tempered' on this machine, and a package"
+    )
     assert validated({"name": "tempered"}).alpha == 0.5
 
 
@@ -99,9 +101,9 @@ def test_a_config_with_one_of_ours_imports_no_package(site: Path) -> None:
     for name in LOSSES:
         assert validated({"name": name}).name == name
     assert "explosive_loss" not in sys.modules
-    said = [refused({"name": "explosive"})[0][1] for _ in range(2)]
-    assert said[0] == said[1]
-    assert "of explosive-loss (explosive_loss:ENTRY) cannot be used: RuntimeError: boom; correct it" in said[0]
+    messages = [refused({"name": "explosive"})[0][1] for _ in range(2)]
+    assert messages[0] == messages[1]
+    assert "of explosive-loss (explosive_loss:ENTRY) cannot be used: RuntimeError: boom; correct it" in messages[0]
 
 
 PARAMS = "from pydantic import BaseModel\nfrom trainers.losses import GRPOParams, LossEntry\n"
@@ -134,10 +136,10 @@ def odd(*lines: str) -> str:
 )
 def test_what_cannot_be_a_loss_is_refused_with_package_and_remedy(site: Path, code: str, reason: str) -> None:
     install(site, "odd_loss", "odd = odd_loss:ENTRY", code)
-    ((place, said),) = refused({"name": "odd"})
+    ((place, message),) = refused({"name": "odd"})
     assert place == ("loss",)
-    assert said.startswith("the loss 'odd' of odd-loss (odd_loss:ENTRY) cannot be used: ")
-    assert reason in said
+    assert message.startswith("the loss 'odd' of odd-loss (odd_loss:ENTRY) cannot be used: ")
+    assert reason in message
 
 
 def test_no_package_takes_a_name_of_ours_or_of_another(site: Path) -> None:

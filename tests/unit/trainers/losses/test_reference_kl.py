@@ -49,8 +49,8 @@ def plain(estimator: str, logprob: float, reference: float) -> tuple[float, floa
 def test_each_token_has_the_value_and_gradient_of_its_definition(
     estimator: str, tokens: list[tuple[float, float]]
 ) -> None:
-    found = values_and_gradients(estimator, *map(list, zip(*tokens, strict=True)))
-    for pair, token in zip(found, tokens, strict=True):
+    results = values_and_gradients(estimator, *map(list, zip(*tokens, strict=True)))
+    for pair, token in zip(results, tokens, strict=True):
         assert pair == pytest.approx(plain(estimator, *token), rel=1e-9, abs=1e-9)
 
 

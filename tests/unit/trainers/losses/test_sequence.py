@@ -14,13 +14,13 @@ def batch(advantages: list[float]) -> TokenBatch:
 
 
 def test_a_sequence_is_kept_or_dropped_as_a_whole_and_weighs_its_mean() -> None:
-    given = batch([1.0, 1.0, -1.0, -1.0])
+    tokens = batch([1.0, 1.0, -1.0, -1.0])
     params = GSPOParams(epsilon_low=0.2, epsilon_high=0.2)
-    made = objective(given, params, AggregationParams(mode="token_mean"), TermsParams())
-    (grad_BT,) = torch.autograd.grad(made.loss, given.logprobs_BT)
+    result = objective(tokens, params, AggregationParams(mode="token_mean"), TermsParams())
+    (grad_BT,) = torch.autograd.grad(result.loss, tokens.logprobs_BT)
     s = torch.tensor([0.1, 0.3, -0.3, 10.0], dtype=torch.float64).exp()
-    weights_BT = -torch.stack([s[0] / 2, s[1] * 0, s[2] * 0, -s[3] / 3]).unsqueeze(-1) / 4 * given.mask_BT
+    weights_BT = -torch.stack([s[0] / 2, s[1] * 0, s[2] * 0, -s[3] / 3]).unsqueeze(-1) / 4 * tokens.mask_BT
     torch.testing.assert_close(grad_BT, weights_BT)
-    assert made.output.regions["pa_lp"].tolist() == [[False] * 3, [True] * 3, [False] * 3, [False] * 3]
-    assert made.output.regions["na_lp"].tolist() == [[False] * 3, [False] * 3, [True, True, False], [False] * 3]
-    torch.testing.assert_close(made.output.ratio_BT, s.unsqueeze(-1).expand(4, 3).where(given.mask_BT, 1.0))
+    assert result.output.regions["pa_lp"].tolist() == [[False] * 3, [True] * 3, [False] * 3, [False] * 3]
+    assert result.output.regions["na_lp"].tolist() == [[False] * 3, [False] * 3, [True, True, False], [False] * 3]
+    torch.testing.assert_close(result.output.ratio_BT, s.unsqueeze(-1).expand(4, 3).where(tokens.mask_BT, 1.0))

@@ -32,23 +32,23 @@ def test_an_update_without_a_correct_row_adds_nothing_also_in_parts() -> None:
     totals = Totals(3, 2, 0, 0, zero, zero, 3)
     for mode in ("token_mean", "seq_mean_token_mean"):
         for denominator in ("window", "active"):
-            given = TokenBatch(**{**vars(batch([False, False])), "active_B": torch.zeros(2)})
-            made = objective(
-                given,
+            tokens = TokenBatch(**{**vars(batch([False, False])), "active_B": torch.zeros(2)})
+            result = objective(
+                tokens,
                 GRPOParams(),
                 AggregationParams(mode=mode, denominator=denominator),
                 TermsParams(positive_nll=0.1),
                 totals=totals,
             )
-            assert made.loss.item() == 0
-            assert not torch.autograd.grad(made.loss, given.logprobs_BT)[0].any()
+            assert result.loss.item() == 0
+            assert not torch.autograd.grad(result.loss, tokens.logprobs_BT)[0].any()
 
 
 def test_the_coefficient_of_now_takes_the_place_of_the_configured_one() -> None:
-    given, bonus = batch(), TermsParams(entropy_bonus=EntropyBonusParams(coefficient=0.3))
-    adaptive = objective(given, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.6)
+    tokens, bonus = batch(), TermsParams(entropy_bonus=EntropyBonusParams(coefficient=0.3))
+    adaptive = objective(tokens, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.6)
     assert adaptive.loss.item() == pytest.approx(-0.3)
-    off = objective(given, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.0)
+    off = objective(tokens, GRPOParams(), AggregationParams(), bonus, entropy_coefficient=0.0)
     assert (off.entropy, off.loss.item()) == (None, 0)
 
 
@@ -71,6 +71,8 @@ def test_the_adaptive_coefficient_follows_its_target(coefficient: float, entropy
     ],
 )
 def test_what_a_term_needs_is_asked_for(aggregation: dict[str, str], terms: dict[str, float], message: str) -> None:
-    given = TokenBatch(LOGPROBS_BT, LOGPROBS_BT, LOGPROBS_BT, MASK_BT)
+    tokens = TokenBatch(LOGPROBS_BT, LOGPROBS_BT, LOGPROBS_BT, MASK_BT)
     with pytest.raises(ValueError, match=message):
-        objective(given, GRPOParams(), AggregationParams.model_validate(aggregation), TermsParams.model_validate(terms))
+        objective(
+            tokens, GRPOParams(), AggregationParams.model_validate(aggregation), TermsParams.model_validate(terms)
+        )

@@ -9,8 +9,7 @@ from trainers.policy.checkpoints import (
     KeptFolders,
     carry_best,
     find_best,
-    kept_in_the_end,
-    kept_while_training,
+    kept_folders,
     newest,
     publish,
     publish_best,
@@ -189,10 +188,7 @@ def test_a_folder_of_no_run_has_no_configuration(tmp_path: Path) -> None:
         run_config(tmp_path)
 
 
-def test_how_many_folders_a_run_has_follows_from_its_settings() -> None:
+def test_how_many_folders_trials_have_follows_from_their_settings() -> None:
     plain, best = TrainingConfig(kept_checkpoints=3), TrainingConfig(keep_best=True)
-    assert kept_while_training(plain) == KeptFolders(checkpoints=4, models=0)
-    assert kept_while_training(best) == KeptFolders(checkpoints=3, models=2)
-    assert kept_in_the_end(plain, model_only=False) == KeptFolders(checkpoints=3, models=0)
-    assert kept_in_the_end(best, model_only=False) == KeptFolders(checkpoints=2, models=1)
-    assert kept_in_the_end(best, model_only=True) == KeptFolders(checkpoints=0, models=2)
+    assert kept_folders(plain, trials=5, running=3) == KeptFolders(checkpoints=3 * 4, models=5)
+    assert kept_folders(best, trials=5, running=3) == KeptFolders(checkpoints=3 * 3, models=5 * 2 + 3 * 2)

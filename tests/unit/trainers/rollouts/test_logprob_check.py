@@ -58,8 +58,8 @@ def test_the_gap_of_padding_is_to_each_sequence_alone() -> None:
         alone.append({name: rows[name].tolist() for name in rows})
         return rows["completion_ids"].float() + rows["prompt_ids"].size(1), torch.empty(0)
 
-    found = padding_gap(PROMPTS, COMPLETIONS, 1, forward)
-    assert found == Gap(mean=(3 * 2 + 1 * 1) / 4, largest=2.0)
+    distance = padding_gap(PROMPTS, COMPLETIONS, 1, forward)
+    assert distance == Gap(mean=(3 * 2 + 1 * 1) / 4, largest=2.0)
     assert alone[1:] == [
         {"prompt_ids": [p], "completion_ids": [c], "prompt_mask": [[1] * len(p)], "completion_mask": [[1] * len(c)]}
         for p, c in zip(PROMPTS, COMPLETIONS, strict=True)

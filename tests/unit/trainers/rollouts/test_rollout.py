@@ -87,8 +87,8 @@ def sampler(mixed: Callable[[int], bool]) -> tuple[Callable[[list[int]], list[Gr
     return sample, asked
 
 
-def is_mixed(found: Group) -> bool:
-    return found[0].judgement.reward != found[1].judgement.reward
+def is_mixed(members: Group) -> bool:
+    return members[0].judgement.reward != members[1].judgement.reward
 
 
 def test_without_dynamic_sampling_every_group_is_trained_on() -> None:
@@ -111,7 +111,7 @@ def test_dynamic_sampling_refills_until_all_groups_have_a_spread() -> None:
 def test_what_is_missing_after_the_last_round_is_filled_without_a_spread() -> None:
     sample, _ = sampler(lambda index: index == 0)
     collected = collect(rollout(4, DynamicSampling(prompts_per_round=5, max_rounds=2)), stream(), 1, sample, bool)
-    assert [is_mixed(found) for found in collected.groups] == [True, True, False, False]
+    assert [is_mixed(members) for members in collected.groups] == [True, True, False, False]
     assert collected.sampled == 10
 
 
@@ -125,26 +125,26 @@ def test_all_processes_sample_as_often_as_the_neediest() -> None:
 
 def test_rows_are_padded_on_both_sides_and_advantages_are_the_groups() -> None:
     groups = [group(1, 0, lengths=(1, 3), prompt=6), group(1, 1, lengths=(2, 2), prompt=8)]
-    made = as_tensors(groups, rollout(2), AdvantageParams(epsilon=0), 9, CPU)
-    assert made.prompt_ids.tolist() == [[9, 9, 6], [9, 9, 6], [8, 8, 8], [8, 8, 8]]
-    assert made.prompt_mask.tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
-    assert made.completion_ids.tolist() == [[5, 9, 9], [5, 5, 5], [5, 5, 9], [5, 5, 9]]
-    assert made.completion_mask.sum(1).tolist() == [1, 3, 2, 2]
-    assert made.advantages.tolist() == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0, 0])
-    assert made.correct.tolist() == [True, False, True, True]
-    assert made.active.tolist() == [True, True, False, False]
+    tensors = as_tensors(groups, rollout(2), AdvantageParams(epsilon=0), 9, CPU)
+    assert tensors.prompt_ids.tolist() == [[9, 9, 6], [9, 9, 6], [8, 8, 8], [8, 8, 8]]
+    assert tensors.prompt_mask.tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
+    assert tensors.completion_ids.tolist() == [[5, 9, 9], [5, 5, 5], [5, 5, 9], [5, 5, 9]]
+    assert tensors.completion_mask.sum(1).tolist() == [1, 3, 2, 2]
+    assert tensors.advantages.tolist() == pytest.approx([math.sqrt(0.5), -math.sqrt(0.5), 0, 0])
+    assert tensors.correct.tolist() == [True, False, True, True]
+    assert tensors.active.tolist() == [True, True, False, False]
 
 
 def test_a_judge_that_failed_gives_no_advantage() -> None:
-    made = as_tensors([group(1, None, 0, None)], rollout(1), AdvantageParams(epsilon=0), 9, CPU)
-    assert made.advantages.tolist() == pytest.approx([math.sqrt(0.5), 0, -math.sqrt(0.5), 0])
+    tensors = as_tensors([group(1, None, 0, None)], rollout(1), AdvantageParams(epsilon=0), 9, CPU)
+    assert tensors.advantages.tolist() == pytest.approx([math.sqrt(0.5), 0, -math.sqrt(0.5), 0])
 
 
 def test_overlong_completions_are_worth_less_which_makes_a_group_active() -> None:
     groups = [group(1, 1, lengths=(4, 8))]
-    made = as_tensors(groups, rollout(1, overlong=OverlongParams(cache_tokens=4)), AdvantageParams(), 9, CPU)
-    assert made.advantages[0] > 0 > made.advantages[1]
-    assert made.active.tolist() == [True, True]
+    tensors = as_tensors(groups, rollout(1, overlong=OverlongParams(cache_tokens=4)), AdvantageParams(), 9, CPU)
+    assert tensors.advantages[0] > 0 > tensors.advantages[1]
+    assert tensors.active.tolist() == [True, True]
 
 
 def test_rewards_shared_out_by_entropy_replace_the_advantages_and_what_is_active() -> None:
@@ -152,23 +152,23 @@ def test_rewards_shared_out_by_entropy_replace_the_advantages_and_what_is_active
     groups = [group(1, 0, lengths=(1, 8)), group(1, 1, lengths=(2, 2))]
     config, params = rollout(2, overlong=OverlongParams(cache_tokens=4)), {"share": 0.1, "level": "token"}
     off, on = AdvantageParams(normalize_std=False), {"normalize_std": False, "entropy_reward": params}
-    made = as_tensors(groups, config, off, 9, CPU)
+    tensors = as_tensors(groups, config, off, 9, CPU)
     entropy_BT = torch.ones(4, 8)
-    assert with_entropy_rewards(made, groups, config, off, entropy_BT) is made
-    shaped = with_entropy_rewards(made, groups, config, AdvantageParams.model_validate(on), entropy_BT)
+    assert with_entropy_rewards(tensors, groups, config, off, entropy_BT) is tensors
+    shaped = with_entropy_rewards(tensors, groups, config, AdvantageParams.model_validate(on), entropy_BT)
     mean = (1.1 - 8 * 2.1) / 9
     expected = [[1.1 - mean, *[0.0] * 7], [-2.1 - mean] * 8, [0.0] * 8, [0.0] * 8]
     torch.testing.assert_close(shaped.advantages, torch.tensor(expected))
     assert shaped.active.tolist() == [True, True, False, False]
-    assert shaped.correct is made.correct
+    assert shaped.correct is tensors.correct
 
 
 def test_denominators_share_a_rollout_out_over_updates_and_processes() -> None:
     groups = [group(1, 0, lengths=(1, 3)), group(1, 1, lengths=(2, 2))]
-    made = as_tensors(groups, rollout(2), AdvantageParams(), 9, CPU)
-    counted = counts(made, AggregationParams())
+    tensors = as_tensors(groups, rollout(2), AdvantageParams(), 9, CPU)
+    counted = counts(tensors, AggregationParams())
     assert counted.tolist() == [8, 4, 4, 2, 5, 3]
-    assert counts(made, AggregationParams(denominator="active")).tolist() == [8, 4, 4, 2, 1, 1]
+    assert counts(tensors, AggregationParams(denominator="active")).tolist() == [8, 4, 4, 2, 1, 1]
     shares = totals(counted * 2, updates_per_rollout=4, processes=2, max_completion_tokens=8)
     assert (float(shares.tokens), float(shares.sequences)) == (2, 1)
     assert (float(shares.active_tokens), float(shares.active_sequences)) == (1, 0.5)

@@ -34,17 +34,17 @@ def stop() -> None:
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Stand for the class above ours, which seeds the process as vLLM does; return what it is given."""
-    given = dict[str, Any]()
+    passed = dict[str, Any]()
 
     def init(self: Any, *args: Any, mode: str, **named: Any) -> None:
-        given.update(args=args, named=named)
+        passed.update(args=args, named=named)
         torch.manual_seed(0)
         self.mode, self.accelerator, self.tensor_parallel_size = mode, args[1], named["tensor_parallel_size"]
         if mode == "colocate":
             self.llm = SimpleNamespace(llm_engine=SimpleNamespace(step=lambda: "a token"))
 
     monkeypatch.setattr(VLLMGeneration, "__init__", init)
-    return given
+    return passed
 
 
 def engine(
@@ -57,8 +57,8 @@ def engine(
 
 @pytest.mark.parametrize("server", [None, Address("127.0.0.1", 8000, 51216)])
 def test_it_knows_the_run_s_end_tokens_and_the_server_s_address(told: dict[str, Any], server: Address | None) -> None:
-    made = engine(server=server)
-    assert told["args"] == ("model", made.accelerator, "tokenizer")
+    sampler = engine(server=server)
+    assert told["args"] == ("model", sampler.accelerator, "tokenizer")
     assert told["named"] == {
         "tensor_parallel_size": 1,
         "logprobs": 0,
@@ -85,23 +85,23 @@ def test_several_processes_and_servers_sample_to_the_end() -> None:
     assert not hasattr(engine("server"), "llm")
 
 
-def sampling(made: Any) -> Callable[[int], Any]:
+def sampling(sampler: Any) -> Callable[[int], Any]:
     """Return a function that samples after so many updates, and returns what a copy was asked and what came of it."""
-    made.sync_weights = lambda: made.__dict__.setdefault("sent", []).append("weights")
+    sampler.sync_weights = lambda: sampler.__dict__.setdefault("sent", []).append("weights")
 
     def generate(prompt_ids: list[list[int]], images: Any, copies: int) -> Any:
         drawn = torch.randint(2**31, (1,)).item()
-        made.asked = (prompt_ids, images, copies, made.temperature, made.top_p, made.max_completion_length)
+        sampler.asked = (prompt_ids, images, copies, sampler.temperature, sampler.top_p, sampler.max_completion_length)
         return None, [(drawn, 6), (7,)], [[[-0.5, -9.0], [None]], [[-0.25]]], None
 
-    made.generate = generate
-    return lambda step: made.complete([[3], [4]], 2, SAMPLING, step=step, seed=lambda copy: 100 + copy)
+    sampler.generate = generate
+    return lambda step: sampler.complete([[3], [4]], 2, SAMPLING, step=step, seed=lambda copy: 100 + copy)
 
 
 def test_it_samples_as_it_is_asked_and_says_what_it_does_not_know() -> None:
-    made = engine()
-    ids, logprobs = sampling(made)(0)
-    assert made.asked == ([[3], [4]], None, 2, 0.7, 0.9, 11)
+    sampler = engine()
+    ids, logprobs = sampling(sampler)(0)
+    assert sampler.asked == ([[3], [4]], None, 2, 0.7, 0.9, 11)
     assert [len(row) for row in ids] == [2, 1]
     assert all(isinstance(row, list) for row in ids)
     assert logprobs[0][0] == -0.5
@@ -110,11 +110,11 @@ def test_it_samples_as_it_is_asked_and_says_what_it_does_not_know() -> None:
 
 
 def test_weights_are_sent_once_after_they_have_changed() -> None:
-    made = engine()
-    complete, sent = sampling(made), list[int]()
+    sampler = engine()
+    complete, sent = sampling(sampler), list[int]()
     for step in (0, 0, 4, 4, 8):
         complete(step)
-        sent.append(len(made.sent))
+        sent.append(len(sampler.sent))
     assert sent == [1, 1, 2, 2, 3]
 
 

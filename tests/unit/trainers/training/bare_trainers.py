@@ -14,9 +14,9 @@ def config(base: Mapping[str, Any] | None = None, /, **settings: Any) -> Trainin
 
 def bare(trainer: type[Any], settings: TrainingConfig, **attributes: Any) -> Any:
     """Return a trainer of one process that was not initialized and has these attributes, or methods, only."""
-    made = trainer.__new__(trainer)
+    bare_trainer = trainer.__new__(trainer)
     common = {"_config": settings, "_rank": 0, "_processes": 1}
     common |= {"vllm_generation": None, "_critic": None}
     for name, value in {**common, **attributes}.items():
-        setattr(made, name, value)
-    return made
+        setattr(bare_trainer, name, value)
+    return bare_trainer

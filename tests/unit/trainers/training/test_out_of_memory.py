@@ -110,12 +110,12 @@ HIGHER, LOWER = (f"a {side} rollout.engine.memory_share (now 0.4)" for side in (
 def test_remedies_are_settings_that_can_still_help(
     phase: str, changes: dict[str, Any], text: str, helps: list[str], others: list[str]
 ) -> None:
-    said = message(phase, config(**changes), text)
-    assert [remedy for remedy in helps if remedy not in said] == []
-    assert [other for other in others if re.search(other.replace("(", r"\(").replace(")", r"\)"), said)] == []
+    advice = message(phase, config(**changes), text)
+    assert [remedy for remedy in helps if remedy not in advice] == []
+    assert [other for other in others if re.search(other.replace("(", r"\(").replace(")", r"\)"), advice)] == []
 
 
 def test_the_phase_comes_first_and_the_first_line_of_the_error_last() -> None:
-    said = message("update", config(), "CUDA out of memory.\nmore of it")
-    assert said.startswith("out of memory in an update; what helps: ")
-    assert said.endswith(" (CUDA out of memory.)")
+    advice = message("update", config(), "CUDA out of memory.\nmore of it")
+    assert advice.startswith("out of memory in an update; what helps: ")
+    assert advice.endswith(" (CUDA out of memory.)")

@@ -34,7 +34,7 @@ TASK: Any = SimpleNamespace(training=[Problem("1+1=", "2"), Problem("1+2=", "3")
 
 def frozen(seed: int) -> list[Any]:
     """Return the prompts and completions that a run of this seed freezes; each completion is drawn."""
-    kept = list[Any]()
+    frozen_ids = list[Any]()
 
     def completed(prompt_ids: list[str], _batch: int | None, seed: int) -> list[SampledTokens]:
         return [SampledTokens([seed, int(torch.randint(2**31, ()))], None) for _ in prompt_ids]
@@ -46,10 +46,10 @@ def frozen(seed: int) -> list[Any]:
         _token_ids=lambda problems: [problem.prompt for problem in problems],
         _completed=completed,
         _tokenizer=SimpleNamespace(pad_token_id=0),
-        _frozen=SimpleNamespace(freeze=lambda *args: kept.extend(args[:2])),
+        _frozen=SimpleNamespace(freeze=lambda *args: frozen_ids.extend(args[:2])),
     )
     trainer.freeze_completions()
-    return kept
+    return frozen_ids
 
 
 def test_frozen_completions_answer_training_problems_and_are_the_same_for_all_seeds() -> None:

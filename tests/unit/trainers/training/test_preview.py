@@ -35,8 +35,8 @@ def previewed(cache: Path, answers: list[str], reward: str = "exact", **data: An
 def test_answers_that_look_like_worked_solutions_are_warned_of(
     tmp_path: Path, answers: list[str], data: dict[str, str], median: int | None
 ) -> None:
-    config, found = previewed(tmp_path, answers, **data)
-    told, last = _warnings(config, found)[-1:], text(found).splitlines()[-1]
+    config, shown = previewed(tmp_path, answers, **data)
+    told, last = _warnings(config, shown)[-1:], text(shown).splitlines()[-1]
     if median is None:
         assert (told, "worked" in last) == ([], False)
     else:
@@ -45,8 +45,8 @@ def test_answers_that_look_like_worked_solutions_are_warned_of(
 
 
 def test_few_problems_to_validate_on_are_warned_of(tmp_path: Path) -> None:
-    config, found = previewed(tmp_path, [str(n) for n in range(15)])
-    (warning,) = _warnings(config, found)
+    config, shown = previewed(tmp_path, [str(n) for n in range(15)])
+    (warning,) = _warnings(config, shown)
     assert warning.startswith("only 7 problems to validate on")
 
 

@@ -159,10 +159,10 @@ def test_the_best_weights_of_this_evaluation_are_recorded_with_their_value(tmp_p
     trainer = bare(PolicyTrainer, CONFIG, **saving(tmp_path))
     for step, value in ((8, 0.5), (16, 0.25), (20, 0.5), (24, None), (32, 0.75)):
         trainer._keep_best(step, value)
-    kept = [
+    records = [
         {"step": step, "path": str(tmp_path / f"best-{step}"), "value": value} for step, value in ((8, 0.5), (32, 0.75))
     ]
-    assert trainer._recorder.events.told == [("best", fields) for fields in kept]
+    assert trainer._recorder.events.told == [("best", fields) for fields in records]
     assert find_best(tmp_path) == (tmp_path / "best-32", 32, 0.75)
 
 

@@ -35,8 +35,8 @@ def test_validation_problems_are_evaluated_and_the_processes_draw_differently(mo
     def evaluated(rank: int) -> Any:
         return bare(SamplingTrainer, config(), _rank=rank, _processes=2, _task=task)._evaluation(7)
 
-    *given, drawn = evaluated(0)
-    assert given == [["to validate on"], config().evaluation, {"seed": 7}]
+    *arguments, drawn = evaluated(0)
+    assert arguments == [["to validate on"], config().evaluation, {"seed": 7}]
     assert evaluated(0)[-1] == drawn
     assert evaluated(1)[-1] != drawn
 

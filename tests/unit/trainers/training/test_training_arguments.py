@@ -29,17 +29,17 @@ def arguments(processes: int = 1, **changes: Any) -> Any:
 @pytest.mark.parametrize("device_batch", [1, 4, 8])
 @pytest.mark.parametrize("processes", [1, 2, 4, 8])
 def test_an_update_and_a_rollout_are_the_same_for_any_number_of_processes(processes: int, device_batch: int) -> None:
-    found = arguments(processes, device_batch=device_batch)
-    together = found.per_device_train_batch_size * processes
-    assert together * found.gradient_accumulation_steps == 8 * 8  # sequences of an update
-    assert together * found.steps_per_generation == 32 * 8  # sequences of a rollout
-    assert found.steps_per_generation == 4 * found.gradient_accumulation_steps  # updates of a rollout
-    assert (found.max_steps, found.num_generations) == (16, 8)
+    trl = arguments(processes, device_batch=device_batch)
+    together = trl.per_device_train_batch_size * processes
+    assert together * trl.gradient_accumulation_steps == 8 * 8  # sequences of an update
+    assert together * trl.steps_per_generation == 32 * 8  # sequences of a rollout
+    assert trl.steps_per_generation == 4 * trl.gradient_accumulation_steps  # updates of a rollout
+    assert (trl.max_steps, trl.num_generations) == (16, 8)
 
 
 def test_fsdp_is_what_accelerate_takes_it_for_and_rounds_products_only_if_configured() -> None:
-    found = arguments(2, device_batch=4, compute={"sharding": "fsdp", "autocast": "bfloat16"})
-    plugin = FullyShardedDataParallelPlugin(**found.fsdp_plugin_args)
+    trl = arguments(2, device_batch=4, compute={"sharding": "fsdp", "autocast": "bfloat16"})
+    plugin = FullyShardedDataParallelPlugin(**trl.fsdp_plugin_args)
     assert (plugin.fsdp_version, plugin.reshard_after_forward, plugin.activation_checkpointing) == (2, True, False)
     assert plugin.state_dict_type is not None
     assert plugin.state_dict_type.name == "FULL_STATE_DICT"
@@ -52,9 +52,9 @@ def test_fsdp_is_what_accelerate_takes_it_for_and_rounds_products_only_if_config
 
 
 def test_fsdp_checkpoints_activations_itself() -> None:
-    found = arguments(2, device_batch=4, compute={"sharding": "fsdp", "gradient_checkpointing": True})
-    assert not found.activation_checkpointing
-    assert FullyShardedDataParallelPlugin(**found.fsdp_plugin_args).activation_checkpointing
+    trl = arguments(2, device_batch=4, compute={"sharding": "fsdp", "gradient_checkpointing": True})
+    assert not trl.activation_checkpointing
+    assert FullyShardedDataParallelPlugin(**trl.fsdp_plugin_args).activation_checkpointing
     alone = arguments(compute={"gradient_checkpointing": True})
     assert alone.activation_checkpointing
     assert alone.fsdp_plugin_args is None
@@ -63,8 +63,8 @@ def test_fsdp_checkpoints_activations_itself() -> None:
 @pytest.mark.parametrize(("sharding", "stage"), [("zero2", 2), ("zero3", 3)])
 def test_zero_is_what_accelerate_takes_it_for(monkeypatch: pytest.MonkeyPatch, sharding: Any, stage: int) -> None:
     monkeypatch.setattr("trainers.training.sharding.find_spec", lambda _: object())
-    given = sharding_arguments(ComputeConfig(sharding=sharding))
-    read: Any = HfDeepSpeedConfig(given["deepspeed"])
+    passed = sharding_arguments(ComputeConfig(sharding=sharding))
+    read: Any = HfDeepSpeedConfig(passed["deepspeed"])
     assert (read.is_zero2(), read.is_zero3()) == (stage == 2, stage == 3)
     assert not read.is_offload()
 
@@ -87,8 +87,8 @@ def test_trl_is_told_every_setting_and_of_one_gpu_however_many_are_seen(
 ) -> None:
     """Each value differs from the library's default and from the others."""
     made: Any = SimpleNamespace(n_gpu=seen, fsdp_plugin_args=None)
-    given = dict[str, Any]()
-    monkeypatch.setattr(training_arguments_module, "GRPOConfig", lambda **named: given.update(named) or made)
+    passed = dict[str, Any]()
+    monkeypatch.setattr(training_arguments_module, "GRPOConfig", lambda **named: passed.update(named) or made)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: seen > 0)
     arguments(
         2,
@@ -109,7 +109,7 @@ def test_trl_is_told_every_setting_and_of_one_gpu_however_many_are_seen(
         },
     )
     assert made._n_gpu == used
-    assert given == {
+    assert passed == {
         "output_dir": "unfinished",
         "seed": 5,
         "max_steps": 12,

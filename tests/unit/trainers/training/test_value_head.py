@@ -101,9 +101,9 @@ def test_advantages_are_normalised_over_the_tokens_of_all_processes() -> None:
         part = parts[process.process_index]
         return critic_of(process, gae_lambda=0.5)[0].targets(REWARDS_B[part], VALUES_BT[part], MASK_BT[part])
 
-    found = in_both(of_process)
-    torch.testing.assert_close(torch.cat([tensors["advantages"] for tensors, _ in found]), whole["advantages"])
-    assert [of_one for _, of_one in found] == [pytest.approx(stats)] * 2
+    results = in_both(of_process)
+    torch.testing.assert_close(torch.cat([tensors["advantages"] for tensors, _ in results]), whole["advantages"])
+    assert [of_one for _, of_one in results] == [pytest.approx(stats)] * 2
 
 
 def test_metrics_of_nothing_are_null() -> None:
@@ -151,5 +151,5 @@ def test_a_head_comes_back_as_it_was(tmp_path: Path) -> None:
         critic.head.bias.fill_(0.4)
     critic.save(tmp_path)
     restored.load(tmp_path)
-    for mine, other in zip(critic.head.parameters(), restored.head.parameters(), strict=True):
-        assert torch.equal(mine, other)
+    for ours, other in zip(critic.head.parameters(), restored.head.parameters(), strict=True):
+        assert torch.equal(ours, other)
