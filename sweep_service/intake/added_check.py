@@ -1,22 +1,58 @@
-"""Checks benchmarks that a user adds to a sweep after its end: whether they can be measured, and mean something."""
+"""Checks what a user adds to a submitted sweep: trials, or benchmarks, which must be measurable and mean something."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
-from sweep_service.intake.catalog_check import named_benchmark_errors
+from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
+from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep import extension
 from sweep_service.sweep.added_benchmarks import BEST, EVERY, REFUSED, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
+from sweep_service.sweep.plan import too_many_confirmed
 from sweep_service.sweep.records import Config, Sweep, Trial
-from sweep_service.sweep.spec import Benchmarks
+from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.config import TrainingConfig
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
+
+AnyRequest = TypeVar("AnyRequest", bound=BaseModel)
+
+
+def _read(request_type: type[AnyRequest], raw: object, refused: str) -> AnyRequest:
+    """Read a request, parsed JSON. Raises: InvalidSpec, with every reason; `refused` is their head."""
+    try:
+        return request_type.model_validate(raw)
+    except ValidationError as error:
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(request_type))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], refused) from error
+
+
+def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
+    """Return the spec of a sweep with what a request, parsed JSON, adds to it.
+
+    Values that are new to the space may name models and data, which the catalog in `cache` must have.
+
+    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    """
+    request = _read(extension.Extension, raw, extension.REFUSED)
+    if errors := extension.shrunk(spec, request):
+        raise InvalidSpec(errors, extension.REFUSED)
+    try:
+        more = parse_spec(extension.extended(spec, request), of_before=True)
+        confirm = request.seeds and request.seeds.confirm
+        if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
+            raise InvalidSpec(errors)
+        if more.space != spec.space and more.trainer is None:
+            check_catalog(more, cache)
+        return more
+    except InvalidSpec as error:
+        raise InvalidSpec(error.errors, extension.REFUSED) from error
 
 
 class MeasuredSweep(NamedTuple):
@@ -34,11 +70,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
 
     Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
     """
-    try:
-        request = BenchmarksRequest.model_validate(raw)
-    except ValidationError as error:
-        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], REFUSED) from error
+    request = _read(BenchmarksRequest, raw, REFUSED)
     if measured.sweep.spec.trainer is not None:
         raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
     trials, errors = _models_to_measure(request.of, measured)
