@@ -7,12 +7,17 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from trainers.benchmarks.known_benchmarks import usual
+from trainers.benchmarks.problems import ProblemSet
+from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.benchmarks.samples import SAMPLES_FILE
 from trainers.config import Frozen
 from trainers.errors import ConfigError
 from trainers.process.durable import write_whole
+from trainers.process.environment import versions
 
 JOB_FILE: Final = "job.json"
+_LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
 
 
 class BenchmarkSampling(Frozen):
@@ -41,6 +46,41 @@ class Job(Frozen):
     engine: Literal["transformers", "vllm"] = Field(default="transformers", description="The sampling engine.")
     device: str
     versions: Mapping[str, str]
+
+
+def job_of(
+    name: str, problems: ProblemSet, model_sha256: str, sampling: BenchmarkSampling, vllm: str | None = None
+) -> Job:
+    """Return the job of evaluating a model here and now.
+
+    Args:
+        vllm: version of vLLM, if it samples; None: Transformers does.
+    """
+    engine = {} if vllm is None else {"vllm": vllm}
+    return Job(
+        benchmark=name,
+        problems=len(problems.problems),
+        problems_origin=problems.origin,
+        problems_sha256=problems.sha256,
+        model_sha256=model_sha256,
+        sampling=sampling,
+        engine="transformers" if vllm is None else "vllm",
+        device=device(),
+        versions=versions(_LIBRARIES) | engine,
+    )
+
+
+def usual_sampling(name: str, model: Path, *, chat: bool | None = None) -> Mapping[str, Any]:
+    """Return the settings with which a benchmark is sampled from a model on this machine, all but the seed.
+
+    Args:
+        chat: whether prompts go through the chat template of a tokenizer that has one; None: as the benchmark says.
+    """
+    benchmark = usual(name)
+    settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}
+    wanted = benchmark.chat if chat is None else chat
+    dtype = "bfloat16" if device() == "cuda" else "float32"
+    return settings | {"chat": wanted and has_chat_template(model), "dtype": dtype}
 
 
 def keep_job(folder: Path, job: Job) -> None:
