@@ -4,7 +4,7 @@ It reads the catalog's records only, no weights and no rows. `spec_check` has re
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
-from trainers.config import DataConfig, HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import DataConfig, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
 _ENOUGH = 50
@@ -146,39 +146,34 @@ def _model_reasons(config: TrainingConfig, model: PretrainedModel, catalog: Cata
 
 def _data_reasons(task: WordProblemsTask, catalog: Catalog) -> Iterator[Reason]:
     data, validation = task.data, task.validation
-    columns = {"prompt": data.prompt, "answer": data.answer}
-    yield from _dataset_reasons(catalog, "task.data", data.ref, data.split, [*columns.items(), *_filtered(data)])
+    columns = [("prompt", data.prompt), ("answer", data.answer)]
+    yield from _dataset_reasons(catalog, "task.data", data, columns)
     benchmarks = [("task.apart_from", name) for name in task.apart_from]
     if validation and validation.benchmark:
         benchmarks.append(("task.validation.benchmark", validation.benchmark))
     elif validation:
-        ref = validation.ref or data.ref
-        own = columns if ref != data.ref else {}  # the training data's columns are checked already
-        used = [*own.items(), *_filtered(validation)]
-        yield from _dataset_reasons(catalog, "task.validation", ref, validation.split, used)
+        held_out = validation.dataset(data)
+        columns = columns if held_out.ref != data.ref else []  # the training data's are checked already
+        yield from _dataset_reasons(catalog, "task.validation", held_out, columns)
     for place, name in benchmarks:
         entry = catalog.find(BenchmarkEntry, name)
         if isinstance(entry, str):
             yield place, entry
 
 
-def _filtered(data: DataConfig | HeldOutData) -> list[tuple[str, str]]:
-    return [("filter", column) for column in data.filter]
-
-
 def _dataset_reasons(
-    catalog: Catalog, place: str, ref: str, split: str, used: Iterable[tuple[str, str]]
+    catalog: Catalog, place: str, data: DataConfig, columns: Sequence[tuple[str, str]]
 ) -> Iterator[Reason]:
-    """Yield what a dataset lacks. `used` has the settings that name columns, with the columns."""
-    entry = catalog.find(DatasetEntry, ref)
+    """Yield what a dataset lacks: the split, columns, each with the setting that names it, or columns of the filter."""
+    entry = catalog.find(DatasetEntry, data.ref)
     if isinstance(entry, str):
         yield f"{place}.ref", entry
         return
-    if split not in entry.splits:
-        yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, tuple(entry.splits))}"
-    for setting, column in used:
+    if data.split not in entry.splits:
+        yield f"{place}.split", f"{data.ref} has no split {data.split!r}{_instead(data.split, tuple(entry.splits))}"
+    for setting, column in [*columns, *(("filter", column) for column in data.filter)]:
         if not {column, column.partition(".")[0]} & set(entry.columns):
-            yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
+            yield f"{place}.{setting}", f"{data.ref} has no column {column!r}{_instead(column, entry.columns)}"
 
 
 @lru_cache(maxsize=1000)
