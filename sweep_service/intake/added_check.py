@@ -66,9 +66,9 @@ class MeasuredSweep(NamedTuple):
 
 
 def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBenchmarks:
-    """Return what a request, parsed JSON, asks to have measured.
+    """Return the benchmarks and trials that a request, parsed JSON, asks for.
 
-    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    Raises: InvalidSpec, with every reason why they cannot be measured; its pointers lead into the request.
     """
     request = _read(BenchmarksRequest, raw, REFUSED)
     if measured.sweep.spec.trainer is not None:
@@ -92,7 +92,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
 
 
 def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[SpecError]:
-    """Yield which benchmarks the sweep measures with other samples: its table has one column for each.
+    """Yield errors for benchmarks that the sweep measures with other samples: its table has one column for each.
 
     A request that leaves all settings open takes them as they are.
     """
@@ -107,7 +107,7 @@ def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[Sp
 
 
 def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path) -> Iterator[SpecError]:
-    """Yield which benchmarks have problems that the models were trained or chosen on."""
+    """Yield errors for benchmarks with problems that the models were trained or chosen on."""
     tasks: dict[str, Any] = {}
     for config in configs:
         task = TrainingConfig.model_validate(config.training).task
@@ -127,7 +127,7 @@ def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path)
 
 
 def _models_to_measure(of: Sequence[str], measured: MeasuredSweep) -> tuple[list[Trial], list[SpecError]]:
-    """Return the trials whose last models are meant, and what names none.
+    """Return the trials whose last models are meant, and an error for each word that names none.
 
     Args:
         of: words and ids of configs. A config stands for its confirm trials; one that has none, for its tune trials.

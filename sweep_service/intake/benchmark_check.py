@@ -1,4 +1,4 @@
-"""Checks what a spec says of benchmarks: first by itself, then against the catalog's records."""
+"""Checks the benchmarks of a spec: first by themselves, then against the catalog's records."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ from trainers.config import WordProblemsTask
 
 
 def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
-    """Return why a spec's benchmarks could not be measured, or would measure nothing.
+    """Return the errors of benchmarks that could not be measured, or would measure nothing.
 
     Args:
-        sound: true if the base configuration is right, so that it can be asked.
+        sound: true if the base configuration is right; else nothing that depends on it is checked.
     """
     if (benchmarks := spec.benchmarks) is None:
         return []
@@ -39,7 +39,7 @@ def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
 
 
 def context_errors(spec: SweepSpec, model: ModelEntry) -> Iterator[SpecError]:
-    """Yield why the longest completion of a benchmark does not fit a model's context."""
+    """Yield an error for each benchmark whose longest completion does not fit a model's context."""
     benchmarks, context = spec.benchmarks, model.context_length
     if benchmarks is None or context is None:
         return

@@ -56,7 +56,7 @@ def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float =
 
 
 def _in_turn(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
-    """Return the trainer's preview, or why there is none; one trainer reads at a time, and few plans wait for it."""
+    """Return the trainer's preview, or the reason for none; one trainer reads at a time, and few plans wait for it."""
     if not _PLACES.acquire(blocking=False):
         return _BUSY
     try:

@@ -88,7 +88,7 @@ def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
 
 
 def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:
-    """Return why a spec whose parts are right cannot run as a whole.
+    """Return the errors of a spec whose parts are right, but which cannot run as a whole.
 
     Args:
         sound: true if training takes the corner points of the space, too.
@@ -115,7 +115,7 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def _amount_errors(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:
-    """Return why a sweep has more trials than its budget allows, or fewer configs than it confirms.
+    """Return the errors of a sweep that has more trials than its budget allows, or fewer configs than it confirms.
 
     Args:
         sound: true if nothing else is wrong, so that its trials can be counted.
@@ -141,7 +141,7 @@ def _bound_space(space: object, training: object) -> BoundSpace | None:
 
 
 def refused_training(training: object) -> ValidationError | None:
-    """Return why training refuses these settings; None if it takes them."""
+    """Return the error with which training refuses these settings; None if it takes them."""
     try:
         TrainingConfig.model_validate(training)
     except ValidationError as error:

@@ -123,7 +123,7 @@ def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
         sampling = BenchmarkSampling.model_validate({**settings, **options_by_field})
     except ValidationError as error:
         faults += [
-            f"--{'-'.join(str(fault['loc'][0]).split('_'))}: {fault['msg']} (got {fault['input']!r})"
+            f"--{str(fault['loc'][0]).replace('_', '-')}: {fault['msg']} (got {fault['input']!r})"
             for fault in error.errors()
         ]
         raise ConfigError(*faults) from error
@@ -148,8 +148,8 @@ def _convert(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     catalog = "\n".join(
-        f"  {name:11} {known.problems:5} x {known.samples:2}  {known.max_tokens:5} tokens  {known.title}"
-        for name, known in KNOWN_BENCHMARKS.items()
+        f"  {name:11} {usual.problems:5} x {usual.samples:2}  {usual.max_tokens:5} tokens  {usual.title}"
+        for name, usual in KNOWN_BENCHMARKS.items()
     )
     parser = argparse.ArgumentParser(
         "python -m trainers.benchmarks",

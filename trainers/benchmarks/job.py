@@ -74,7 +74,7 @@ def usual_sampling(name: str, model: Path, *, chat: bool | None = None) -> Mappi
     """Return the settings with which a benchmark is sampled from a model on this machine, all but the seed.
 
     Args:
-        chat: whether prompts go through the chat template of a tokenizer that has one; None: as the benchmark says.
+        chat: true if prompts go through the chat template of a tokenizer that has one; None: as the benchmark says.
     """
     benchmark = usual(name)
     settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}

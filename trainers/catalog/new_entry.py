@@ -66,14 +66,14 @@ class Making(Generic[AnyEntry]):
         """Make the folder.
 
         Args:
-            resumed: whether to keep what an interrupted addition left in it.
+            resumed: true to keep the files that an interrupted addition left in it.
         Raises: ConfigError, if the disk has no room for what is still missing.
         """
         if not resumed:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-        there = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
-        check_room(self.target.parent, max(0, needed_bytes - there))
+        present_bytes = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
+        check_room(self.target.parent, max(0, needed_bytes - present_bytes))
 
     def drop(self) -> None:
         """Remove the folder and the fetched files."""
