@@ -78,7 +78,8 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         errors = [
             SpecError("/of", f"no trial of {', '.join(request.of)} has SUCCEEDED, so there is no model to measure")
         ]
-    in_spec = Benchmarks(**request.model_dump(exclude={"of"}), of="all")  # as if the spec had named them
+    benchmarks = request.model_dump(exclude={"of"})
+    in_spec = Benchmarks(**benchmarks, of="all")  # as if the spec had named them
     in_spec_errors = named_benchmark_errors(measured.sweep.spec.model_copy(update={"benchmarks": in_spec}), cache)
     errors += [SpecError(error.pointer.removeprefix("/benchmarks"), error.detail) for error in in_spec_errors]
     errors += _measured_otherwise(request, measured.sweep)
@@ -87,8 +88,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         errors = [*_learned(request, [one for one in measured.configs if one.id in chosen], cache)]
     if errors:
         raise InvalidSpec(list(dict.fromkeys(errors)), REFUSED)
-    asked = request.model_dump(exclude={"of"})
-    return AddedBenchmarks(**asked, trials=tuple(trial.id for trial in trials))
+    return AddedBenchmarks(**benchmarks, trials=tuple(trial.id for trial in trials))
 
 
 def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[SpecError]:

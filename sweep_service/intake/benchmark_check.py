@@ -9,33 +9,31 @@ from trainers.catalog.entries import ModelEntry
 from trainers.config import WordProblemsTask
 
 
-def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
-    """Return the errors of benchmarks that could not be measured, or would measure nothing.
+def benchmark_errors(spec: SweepSpec, *, sound: bool) -> Iterator[SpecError]:
+    """Yield the errors of benchmarks that could not be measured, or would measure nothing.
 
     Args:
         sound: true if the base configuration is right; else nothing that depends on it is checked.
     """
     if (benchmarks := spec.benchmarks) is None:
-        return []
-    errors = list[SpecError]()
+        return
     if benchmarks.of == "confirmed" and spec.seeds.confirm is None:
         detail = (
             "confirmed: there is no confirm stage whose models could be measured; give seeds.confirm, or set it to all"
         )
-        errors.append(SpecError("/benchmarks/of", detail))
+        yield SpecError("/benchmarks/of", detail)
     if not sound:
-        return errors
+        return
     if benchmarks.at != "end" and (late := [step for step in benchmarks.at if step > spec.base.steps]):
         detail = f"{', '.join(map(str, late))}: trials have {spec.base.steps} steps; name steps from 1 to that"
-        errors.append(SpecError("/benchmarks/at", detail))
+        yield SpecError("/benchmarks/at", detail)
     task = spec.base.task
     validation = task.validation if isinstance(task, WordProblemsTask) else None
     if validation is not None and validation.benchmark in benchmarks.names:
         detail = (
             f"{validation.benchmark} is what configs are chosen by (training.task.validation); leave it out of either"
         )
-        errors.append(SpecError("/benchmarks/names", detail))
-    return errors
+        yield SpecError("/benchmarks/names", detail)
 
 
 def context_errors(spec: SweepSpec, model: ModelEntry) -> Iterator[SpecError]:

@@ -96,7 +96,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[S
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
         errors += process_errors(spec) or point_errors(spec)
-    errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
+    errors += [*_reward_errors(spec), *benchmark_errors(spec, sound=sound)]
     return errors + _amount_errors(spec, sound=sound and not errors, of_before=of_before)
 
 

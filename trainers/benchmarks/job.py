@@ -1,7 +1,7 @@
 """The definition of an evaluation of one model on one benchmark, fixed before the first sample. Imports no torch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -100,19 +100,18 @@ def keep_job(folder: Path, job: Job) -> None:
         stored: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); remove {folder}, or name another folder") from error
-    if differing := _differences(stored, now):
+    if differing := list(_differences(stored, now)):
         raise ConfigError(
             *(f"{path}: {name} was {before!r}, now {after!r}" for name, before, after in differing),
             f"{folder} holds samples of another evaluation; name another folder, or ask for the same",
         )
 
 
-def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
-    differences = list[tuple[str, Any, Any]]()
+def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of each field that differs, with both values."""
     for name, value in now.items():
         before = stored.get(name) if isinstance(stored, Mapping) else None
         if isinstance(value, Mapping):
-            differences += _differences(before, value, f"{prefix}{name}.")
+            yield from _differences(before, value, f"{prefix}{name}.")
         elif before != value:
-            differences.append((prefix + name, before, value))
-    return differences
+            yield prefix + name, before, value
