@@ -86,8 +86,9 @@ def add_hub(
 
 def _stored(problems: Sequence[BenchmarkProblem], origin: Origin, place: Making[BenchmarkEntry]) -> BenchmarkEntry:
     content = jsonl(problems).encode()
-    place.begin(len(content))
-    (place.folder / PROBLEMS_FILE).write_bytes(content)
+    if not place.existing:
+        place.begin(len(content))
+        (place.folder / PROBLEMS_FILE).write_bytes(content)
     digests = {PROBLEMS_FILE: hashlib.sha256(content).hexdigest()}
     return place.finish(origin, digests, len(content), problems=len(problems))
 
