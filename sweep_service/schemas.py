@@ -168,6 +168,11 @@ class Judged(View):
     no_verdict: str | None = Field(description="Why there is no verdict yet, or never will be; null if there is one.")
 
     @property
+    def is_final(self) -> bool:
+        """True if it is the verdict of a report that stands for good, unless the sweep is given more."""
+        return self.verdict is not None and not self.verdict.interim and not self.verdict.outdated
+
+    @property
     def verdict_text(self) -> str:
         """The verdict in words, or why there is none."""
         if self.verdict is None:

@@ -43,9 +43,9 @@ _OWN_PLACE: Final = re.compile(
     rf"/(\?[\w=&%.+-]*|sweeps/{_ID}(/(report(\?digest=[0-9a-z]{{1,64}})?|spec|delete))?|trials/{_WORK}/log|trials/{_TRIAL}/stop|mlflow/(#/[\w/?=&%.-]*)?)?"
 )
 _LOG_LINES: Final = 200
-_VERBS: Final = {verb.page: verb for verb in VERBS.values() if verb.page}
+_BUTTONS: Final = {verb.name: verb.button for verb in VERBS.values() if verb.button}
 """Verbs by the last part of their form's address."""
-PageVerb = Annotated[str, Path(pattern=f"^({'|'.join(_VERBS)})$")]
+PageVerb = Annotated[str, Path(pattern=f"^({'|'.join(_BUTTONS)})$")]
 _A_DAY: Final = "give a day, such as 2026-11-23"
 _WANTED: Final = {
     "text": "give at most 64 characters",
@@ -411,7 +411,7 @@ async def stop_trial(request: Request, service: Service, trial: KnownTrial, by: 
 def steer(service: Service, sweep_id: KnownSweep, verb: PageVerb, by: PageBy) -> Response:
     """Do to a sweep what the form asks, and show it."""
     try:
-        getattr(service, _VERBS[verb].name)(sweep_id, by)
+        getattr(service, verb)(sweep_id, by)
     except Conflict as error:
-        return _message(409, _VERBS[verb].cannot, str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+        return _message(409, _BUTTONS[verb].refusal, str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

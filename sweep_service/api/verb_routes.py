@@ -19,11 +19,12 @@ router = v1_router()
 
 def _add_route(verb: Verb) -> None:
     """Add the route of a verb, which asks the service's method of its name."""
+    renews, request = verb.answer == "ReportsView", verb.request_model
 
     def answer(service: SweepService, *asked: Any) -> SweepView | ReportsView:
         rule: Callable[..., Sweep] = getattr(service, verb.name)
         sweep_id = rule(*asked).id
-        return service.reports(sweep_id) if verb.answer is ReportsView else view_of(service, sweep_id)
+        return service.reports(sweep_id) if renews else view_of(service, sweep_id)
 
     def of_sweep(service: Service, sweep_id: SweepId, by: By) -> Any:
         return answer(service, sweep_id, by)
@@ -34,15 +35,14 @@ def _add_route(verb: Verb) -> None:
     def with_request(service: Service, sweep_id: SweepId, raw: Annotated[Any, Depends(json_body)], by: By) -> Any:
         return answer(service, sweep_id, raw, by)
 
-    request = verb.request
     refusals = (404, 409, 411, 413, 415) if request else (404, 409)
     router.add_api_route(
         f"/{verb.path}",
         with_request if request else of_trial if "{trial_id}" in verb.path else of_sweep,
         methods=["POST"],
         name=verb.name,
-        status_code=202 if verb.answer is ReportsView else 200,
-        response_model=verb.answer,
+        status_code=202 if renews else 200,
+        response_model=ReportsView if renews else SweepView,
         responses=documented(*refusals),
         openapi_extra=body_of(request.model_json_schema()) if request else None,
         description=f"{verb.text}\n\nAsking again is no change; 409 if {verb.conflict}.",

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sweep_service.verbs import VERBS
 from trainers.process.signals import interruptible_imports
 
 
@@ -32,12 +33,10 @@ _PANELS: Final = {
         watch       sweep_commands      Follow a sweep with live progress until it has ended.
         report      report_command      Write a sweep's report, and print the file's path.
         best        best_command        Print the best config as YAML, ready to run, with its verdict; or export its policy.
-        pause       steer_commands      Stop a sweep until it is resumed.
-        resume      steer_commands      Let a paused sweep go on from what its trials have saved.
+        (verbs)
         stop        steer_commands      Stop one trial while its sweep goes on.
         extend      extend_command      Give a sweep more configs, more seeds, a larger top_k, or other limits; `none` lifts a limit.
         retry       steer_commands      Try failed trials again: all of a sweep, or one, which may also have been stopped by hand.
-        cancel      steer_commands      Stop a sweep.
         logs        logs_command        Print what a trainer printed: progress, warnings, and why it failed.
         delete      delete_command      Delete sweeps that have ended: their rows, their files and their runs in MLflow.
     """,
@@ -55,8 +54,17 @@ _PANELS: Final = {
         benchmarks  benchmark_commands  Benchmarks on this machine, and scores on them.
     """,
 }  # fmt: skip
+
+
+def _rows(line: str) -> list[Row]:
+    """Return the commands of a line: (verbs) stands for those that the table of verbs has."""
+    if line.strip() == "(verbs)":
+        return [Row(verb.name, "steer_commands", verb.does) for verb in VERBS.values() if verb.command]
+    return [Row(*line.split(maxsplit=2))]
+
+
 _ROWS: Final = {
-    panel: [Row(*line.split(maxsplit=2)) for line in table.strip().splitlines()] for panel, table in _PANELS.items()
+    panel: [row for line in table.strip().splitlines() for row in _rows(line)] for panel, table in _PANELS.items()
 }
 _LISTED: Final = {row.name: row for rows in _ROWS.values() for row in rows}
 COMMANDS: Final = _LISTED | {"list": _LISTED["ls"]}

@@ -34,11 +34,11 @@ def command_of(verb: Verb, words: Command) -> Callable[..., None]:
             ask: Callable[[str], SweepView] = getattr(client, verb.name)
             view = ask(sweep_id)
             if wait:
-                view = client.wait(sweep_id, timeout, until=lambda now: now.state is words.goal or now.state.is_over)
+                view = client.wait(sweep_id, timeout, until=lambda now: now.state == words.goal or now.state.is_over)
         say(f"{view.name} {sweep_id} {_become(view, words)}")
         if json:
             print_json(view)
-        if wait and view.state is not words.goal:
+        if wait and view.state != words.goal:
             raise typer.Exit(ExitCode.CONFLICT)
 
     def and_wait(
@@ -60,9 +60,9 @@ def command_of(verb: Verb, words: Command) -> Callable[..., None]:
 
 def _become(sweep: SweepView, words: Command) -> str:
     """Say what has become of a sweep."""
-    if sweep.state is not words.goal and sweep.state.is_over:
+    if sweep.state != words.goal and sweep.state.is_over:
         return f"has ended: {sweep.state}"
-    become = f"is {words.goal.lower()}" if words.goal and sweep.state is words.goal else words.doing
+    become = f"is {words.goal.lower()}" if words.goal and sweep.state == words.goal else words.doing
     return "; ".join(filter(None, [become, words.then.format(sweep=sweep.id)]))
 
 

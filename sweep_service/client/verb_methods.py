@@ -5,6 +5,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sweep_service import schemas
 from sweep_service.client.asking import Asking, document_of, segment, sweep_path
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
@@ -29,7 +30,7 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
             raise TypeError(f"{verb.name}{takes}: {error}") from None
         path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
         sent = {"json": document_of(bodies[0], verb.refused)} if verb.request else {}
-        return client.ask("POST", f"/v1/{path}", verb.answer, **sent)
+        return client.ask("POST", f"/v1/{path}", getattr(schemas, verb.answer), **sent)
 
     reasons = "; InvalidSpec, with every reason" if verb.request else ""
     method.__doc__ = f"{verb.text}\n\nRaises: NotFound; Conflict, if {verb.conflict}{reasons}."
@@ -39,9 +40,7 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
 class VerbMethods(Asking):
     """Each may be called again: asking for the same is no change."""
 
-    @of_table
-    def cancel(self, sweep_id: str) -> SweepView: ...
-
+    # These lines are made by docs/verbs_table.py.
     @of_table
     def pause(self, sweep_id: str) -> SweepView: ...
 
@@ -49,7 +48,10 @@ class VerbMethods(Asking):
     def resume(self, sweep_id: str) -> SweepView: ...
 
     @of_table
-    def extend(self, sweep_id: str, extension: Extension | Mapping[str, Any]) -> SweepView: ...
+    def cancel(self, sweep_id: str) -> SweepView: ...
+
+    @of_table
+    def extend(self, sweep_id: str, request: Extension | Mapping[str, Any]) -> SweepView: ...
 
     @of_table
     def retry_failed(self, sweep_id: str) -> SweepView: ...
@@ -62,6 +64,8 @@ class VerbMethods(Asking):
 
     @of_table
     def renew_report(self, sweep_id: str) -> ReportsView: ...
+
+    # Until here.
 
     def stop_trial(self, trial_id: str, *, counts: bool = True) -> SweepView:
         """Stop one trial while its sweep goes on; return its sweep. A running one saves first.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -10,16 +10,20 @@ from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.sweep import extension
-from sweep_service.sweep.added_benchmarks import BEST, EVERY, REFUSED, AddedBenchmarks, BenchmarksRequest
+from sweep_service.sweep.added_benchmarks import BEST, EVERY, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
+from sweep_service.sweep.extension import Extension, extended, shrunk
 from sweep_service.sweep.plan import too_many_confirmed
 from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
+from sweep_service.verbs import VERBS
 from trainers.config import TrainingConfig
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
+
+_NOT_EXTENDED: Final = VERBS["extend"].refused
+_NOT_ADDED: Final = VERBS["add_benchmarks"].refused
 
 AnyRequest = TypeVar("AnyRequest", bound=BaseModel)
 
@@ -40,11 +44,11 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
 
     Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
     """
-    request = _read(extension.Extension, raw, extension.REFUSED)
-    if errors := extension.shrunk(spec, request):
-        raise InvalidSpec(errors, extension.REFUSED)
+    request = _read(Extension, raw, _NOT_EXTENDED)
+    if errors := shrunk(spec, request):
+        raise InvalidSpec(errors, _NOT_EXTENDED)
     try:
-        more = parse_spec(extension.extended(spec, request), of_before=True)
+        more = parse_spec(extended(spec, request), of_before=True)
         confirm = request.seeds and request.seeds.confirm
         if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
             raise InvalidSpec(errors)
@@ -52,7 +56,7 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
             check_catalog(more, cache)
         return more
     except InvalidSpec as error:
-        raise InvalidSpec(error.errors, extension.REFUSED) from error
+        raise InvalidSpec(error.errors, _NOT_EXTENDED) from error
 
 
 class MeasuredSweep(NamedTuple):
@@ -70,9 +74,9 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
 
     Raises: InvalidSpec, with every reason why they cannot be measured; its pointers lead into the request.
     """
-    request = _read(BenchmarksRequest, raw, REFUSED)
+    request = _read(BenchmarksRequest, raw, _NOT_ADDED)
     if measured.sweep.spec.trainer is not None:
-        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], REFUSED)
+        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], _NOT_ADDED)
     trials, errors = _models_to_measure(request.of, measured)
     if not errors and not trials:
         errors = [
@@ -87,7 +91,7 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         chosen = {trial.config_id for trial in trials}
         errors = [*_learned(request, [one for one in measured.configs if one.id in chosen], cache)]
     if errors:
-        raise InvalidSpec(list(dict.fromkeys(errors)), REFUSED)
+        raise InvalidSpec(list(dict.fromkeys(errors)), _NOT_ADDED)
     return AddedBenchmarks(**benchmarks, trials=tuple(trial.id for trial in trials))
 
 

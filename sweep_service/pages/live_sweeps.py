@@ -24,6 +24,7 @@ from sweep_service.sweep.labels import Phases
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Config, Event, Sweep, Trial, TrialState
+from sweep_service.verbs import VERBS, Shown
 
 READ_EVERY_S: Final = 0.5
 """Seconds for which a rendered page is handed out again, so that many viewers cost no more than one."""
@@ -80,6 +81,12 @@ class LiveSweep:
         with self._lock:
             if time.monotonic() - self._rendered_at >= READ_EVERY_S:
                 snapshot = self._read()
+                shown = Shown(
+                    sweep=snapshot.sweep,
+                    failed_trials=snapshot.counts.get(TrialState.FAILED, 0),
+                    report_stands=snapshot.judged.is_final and not self._reports.building,
+                    deletion=self._deletion,
+                )
                 self._page = render(
                     "sweep",
                     snapshot=snapshot,
@@ -88,6 +95,7 @@ class LiveSweep:
                     steps=self._steps,
                     deletion=self._deletion,
                     reports=self._reports,
+                    offered=[verb for verb in VERBS.values() if verb.button and verb.button.offered(shown)],
                 )
                 self._rendered_at = time.monotonic()
             return self._page

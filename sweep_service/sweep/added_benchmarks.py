@@ -1,6 +1,6 @@
 """Benchmarks that are added to a sweep after its end: what a user asks for, and what is stored of it. Pure."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
@@ -8,8 +8,6 @@ from sweep_service.sweep.spec import BenchmarkSettings
 
 BEST, EVERY = "best", "all"
 """Words that name configs beside the words of roles and the ids of configs."""
-REFUSED: Final = "the benchmarks cannot be added"
-"""The head of all reasons why a request is refused."""
 
 
 class BenchmarksRequest(BenchmarkSettings):

@@ -15,8 +15,6 @@ from sweep_service.sweep.records import Event, Sweep, SweepState
 from sweep_service.sweep.spec import Budget, Seed, SpecPart, SweepSpec
 from trainers.config.complaints import shortened
 
-REFUSED: Final = "the sweep cannot be extended"
-"""The head of all reasons why a request is refused."""
 Value = TypeVar("Value")
 _ELSE: Final = "submit a new sweep, and join both with `sweeps compare`"
 

@@ -20,7 +20,6 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Sweep, SweepState
 from tests.integration.api.conftest import Served, serving
 from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, record
-from tests.integration.api.verbs import Target, cancelled, ended, paused, running, waiting
 from tests.stored_sweeps import one_attempt, training_events
 from tests.waiting import PATIENT_S
 
@@ -527,41 +526,6 @@ def test_a_page_links_the_reports_before(visitor: httpx.Client, served: Served) 
     assert visitor.get(f"/sweeps/{sweep_id}/report").content == b"newer"
     assert visitor.get(earlier).content == REPORT["html"]
     assert visitor.get(f"/sweeps/{sweep_id}/report?digest=other").status_code == 404
-
-
-def _pausing(served: Served) -> Target:
-    target = running(served)
-    served.service.pause(target.sweep)
-    return target
-
-
-def _cancelling(served: Served) -> Target:
-    target = running(served)
-    served.service.cancel(target.sweep)
-    return target
-
-
-@pytest.mark.parametrize(
-    ("given", "state", "forms"),
-    [
-        (waiting, "QUEUED", {"pause", "cancel"}),
-        (running, "RUNNING", {"pause", "cancel"}),
-        (_pausing, "PAUSING", {"resume", "cancel"}),
-        (paused, "PAUSED", {"resume", "cancel"}),
-        (_cancelling, "CANCELLING", set[str]()),
-        (cancelled, "CANCELLED", set[str]()),
-        (ended, "SUCCEEDED", {"retry", "rebuild"}),
-    ],
-)
-def test_a_page_offers_what_its_state_allows(
-    visitor: httpx.Client, served: Served, given: Callable[[Served], Target], state: str, forms: set[str]
-) -> None:
-    sweep_id = given(served).sweep
-    page, over = visitor.get(f"/sweeps/{sweep_id}").text, state in ("SUCCEEDED", "CANCELLED")
-    assert f">{state}</span>" in page
-    assert set(re.findall(rf'action="/sweeps/{sweep_id}/(\w+)"', page)) == forms
-    assert bool(re.search(r'href="/trials/trl_\w+/stop"', page)) is not over
-    assert (f'href="/sweeps/{sweep_id}/delete"' in page) is over
 
 
 def test_a_sweep_that_is_not_there_is_told(visitor: httpx.Client) -> None:

@@ -2,7 +2,9 @@
 
 import html
 import json
-from collections.abc import Iterator
+import re
+import runpy
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from sweep_service.errors import Conflict, NotFound
 from sweep_service.verbs import VERBS as TABLE
 from tests.golden import matches_golden
 from tests.integration.api.conftest import Served, Sweeps, serving
-from tests.integration.api.verbs import VERBS, Target, Verb, facts
+from tests.integration.api.verbs import STATES, VERBS, Target, Verb, facts
 
 WAYS = [(verb, way) for verb in VERBS for way in ("route", "client", "command", "page") if verb.page or way != "page"]
 NOBODY = Target("swp_00000000000000000000000000", "trl_00000000000000000000000000")
@@ -25,6 +27,12 @@ def test_no_verb_of_the_table_is_left_out() -> None:
     given = {verb.path for verb in VERBS}
     for row in TABLE.values():
         assert f"/v1/{row.path}".replace("_id}", "}") in given
+
+
+def test_api_page_and_client_have_the_table_as_it_is() -> None:
+    made = runpy.run_path("docs/verbs_table.py")
+    for file, make in ((made["PAGE"], made["page_with_verbs"]), (made["CLIENT"], made["client_with_verbs"])):
+        assert make(file.read_text()) == file.read_text(), "run docs/verbs_table.py"
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +140,19 @@ def test_a_refused_verb_changes_nothing_and_every_way_says_why(served: Served, g
         note("Refused, the page has the title", answer.text.partition("<h1>")[2].partition("</h1>")[0], target)
     assert (facts(served.store, target), served.store.last_event(target.sweep)) == before
     matches_golden(Path(__file__).parent / "golden" / f"{verb.name.replace(' ', '_')}.txt", "\n".join(said))
+
+
+@pytest.mark.parametrize(("state", "given"), STATES.items(), ids=STATES)
+def test_a_page_offers_what_the_state_allows(
+    served: Served, visitor: httpx.Client, state: str, given: Callable[[Served], Target]
+) -> None:
+    sweep_id, over = given(served).sweep, state in ("SUCCEEDED", "CANCELLED")
+    page = visitor.get(f"/sweeps/{sweep_id}").text
+    assert f">{state}</span>" in page
+    buttons = {verb.page.rpartition("/")[2] for verb in VERBS if verb.page and state in verb.offered}
+    assert set(re.findall(rf'action="/sweeps/{sweep_id}/(\w+)"', page)) == buttons
+    assert bool(re.search(r'href="/trials/trl_\w+/stop"', page)) is not over
+    assert (f'href="/sweeps/{sweep_id}/delete"' in page) is over
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)

@@ -77,6 +77,25 @@ def with_a_result(served: Served) -> Target:
     return target._replace(trial=served.store.list_trials(target.sweep)[-1].id)
 
 
+def _told(served: Served, verb: str) -> Target:
+    """Return a sweep whose first trial runs, and that has been told to end."""
+    target = running(served)
+    getattr(served.service, verb)(target.sweep)
+    return target
+
+
+STATES: Final[Mapping[str, Callable[[Served], Target]]] = {
+    "QUEUED": waiting,
+    "RUNNING": running,
+    "PAUSING": lambda served: _told(served, "pause"),
+    "PAUSED": paused,
+    "CANCELLING": lambda served: _told(served, "cancel"),
+    "CANCELLED": cancelled,
+    "SUCCEEDED": ended,
+}
+"""Makes a sweep in each of the states that its page shows."""
+
+
 @dataclass(frozen=True)
 class Verb:
     """One verb. In paths and commands {sweep} and {trial} stand for the ids of the target."""
@@ -95,6 +114,8 @@ class Verb:
     command: str
     page: str | None = None
     """Address to which the page's form is sent; None: the page does not have this verb."""
+    offered: tuple[str, ...] = ()
+    """States in which the page of a sweep has its button: some of `STATES`."""
     method: str = "POST"
     status: int = 200
     params: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -131,7 +152,9 @@ def facts(store: Store, target: Target) -> dict[str, Any]:
     }
 
 
-def _called_alike_everywhere(name: str, given: Callable[[Served], Target], changes: Mapping[str, Any]) -> Verb:
+def _called_alike_everywhere(
+    name: str, given: Callable[[Served], Target], changes: Mapping[str, Any], offered: tuple[str, ...]
+) -> Verb:
     """Return a verb whose name is that of its route, its method of the client, its command and its form."""
     return Verb(
         name=name,
@@ -143,6 +166,7 @@ def _called_alike_everywhere(name: str, given: Callable[[Served], Target], chang
         ask=lambda client, target: getattr(client, name)(target.sweep),
         command=f"{name} {{sweep}}",
         page=f"/sweeps/{{sweep}}/{name}",
+        offered=offered,
     )
 
 
@@ -158,7 +182,8 @@ _RETRY: Final = Verb(
     path="/v1/sweeps/{sweep}/retry-failed",
     ask=lambda client, target: client.retry_failed(target.sweep),
     command="retry {sweep}",
-    page="/sweeps/{sweep}/retry",
+    page="/sweeps/{sweep}/retry_failed",
+    offered=("SUCCEEDED",),
 )
 _STOP: Final = Verb(
     name="stop a trial",
@@ -191,9 +216,9 @@ _DELETE: Final = Verb(
     next_page="/sweeps/{sweep}/delete",
 )
 VERBS: Final = (
-    _called_alike_everywhere("cancel", running, {"wish": "CANCEL"}),
-    _called_alike_everywhere("pause", waiting, {"wish": "PAUSE", "state": "PAUSED"}),
-    _called_alike_everywhere("resume", paused, {"wish": "RUN", "state": "QUEUED"}),
+    _called_alike_everywhere("cancel", running, {"wish": "CANCEL"}, ("QUEUED", "RUNNING", "PAUSING", "PAUSED")),
+    _called_alike_everywhere("pause", waiting, {"wish": "PAUSE", "state": "PAUSED"}, ("QUEUED", "RUNNING")),
+    _called_alike_everywhere("resume", paused, {"wish": "RUN", "state": "QUEUED"}, ("PAUSING", "PAUSED")),
     Verb(
         name="extend",
         given=ended,
@@ -250,7 +275,8 @@ VERBS: Final = (
         command="report {sweep} --anew --timeout 0",
         exit_code=6,  # it is not built yet, for no worker runs
         json=False,
-        page="/sweeps/{sweep}/rebuild",
+        page="/sweeps/{sweep}/renew_report",
+        offered=("SUCCEEDED",),
     ),
     _DELETE,
     replace(

@@ -29,9 +29,10 @@ def curves(store: Store, fence: Fence) -> list[tuple[int, str, list[int], list[f
     return sorted((numbers[curve.trial_id], curve.key, curve.steps, curve.values) for curve in found)
 
 
-def is_named(words: str) -> bool:
-    """Return True if a process of this machine has the words in its command."""
-    return any(words in " ".join(command_of(process)) for process in psutil.process_iter())
+def wait_for_actors(sweep_id: str) -> None:
+    """Wait until Ray has ended the actors of a sweep whose runner has left."""
+    words = f"trial-{sweep_id}"
+    wait_until("no actor is left", lambda: not any(words in " ".join(command_of(p)) for p in psutil.process_iter()))
 
 
 @pytest.mark.long
@@ -56,7 +57,7 @@ def test_paused_and_resumed_it_ends_as_undisturbed(
         attempts = store.list_attempts(fence.sweep_id)
         assert attempts
         assert not any(is_alive(a.host, a.pid, a.pid_started_at) for a in attempts)
-        wait_until("Ray has ended its actors", lambda: not is_named(f"trial-{fence.sweep_id}"))
+        wait_for_actors(fence.sweep_id)
         trials = store.list_trials(fence.sweep_id)
         assert {trial.state for trial in trials} <= {TrialState.PENDING, TrialState.SUCCEEDED}
         for trial in trials:

@@ -4,6 +4,7 @@ import inspect
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from tests import stored_sweeps as sweeps
 LEASE_S = 3600
 ONE = Part(1, 0)
 NEW = "swp_new"
+VERB = ["self", "sweep_id", "by"]
+"""Parameters of a request that takes nothing but a sweep, and who asked."""
 READS = re.findall(
     r"\w+",
     """
@@ -136,6 +139,35 @@ def removed(store: Store, scene: Scene, *, keep_report: bool) -> None:
 
 
 Write = Callable[[Store, Scene], object]
+ENDED: Mapping[str, Write] = {
+    "give_more": lambda store, own: store.give_more(
+        (sweep := store.get_sweep(own.id)), sweep.spec, [own.running.id], "sweep.trials_retried", {}
+    ),
+    "open_again": lambda store, own: store.open_again(
+        store.get_sweep(own.id), AddedBenchmarks(names=("gsm8k",), trials=(own.done.id,)), {own.measured.id: 3}
+    ),
+    "put_report": lambda store, own: store.put_report(own.id, "two", {"md": b"again"}),
+    "remove_rows of a deleted sweep": lambda store, own: removed(store, own, keep_report=False),
+    "remove_rows of an archived sweep": lambda store, own: removed(store, own, keep_report=True),
+    "request_deletion": lambda store, own: store.request_deletion(own.id, keep_report=True),
+    "request_report": lambda store, own: store.request_report(own.id),
+    "set_deletion_hindered": lambda store, own: store.set_deletion_hindered(own.id, "the disk is away"),
+    "set_files_deleted": lambda store, own: store.set_files_deleted(own.id),
+    "set_mlflow_deleted": lambda store, own: store.set_mlflow_deleted(own.id),
+}
+
+
+def public_methods() -> dict[str, Callable[..., Any]]:
+    methods = inspect.getmembers(Store, inspect.isfunction)
+    return {name: method for name, method in methods if not name.startswith("_")}
+
+
+def requests() -> dict[str, Write]:
+    """Return the verbs that take nothing but a running sweep, each as an example of itself."""
+    verbs = {name for name, method in public_methods().items() if [*signature(method).parameters] == VERB}
+    return {name: lambda store, own, name=name: getattr(store, name)(own.id) for name in sorted(verbs - ENDED.keys())}
+
+
 RUNNING: Mapping[str, Write] = {
     "add_configs": lambda store, own: store.add_configs(own.fence, [config_of(store, own)], []),
     "add_evaluations": lambda store, own: store.add_evaluations(
@@ -156,10 +188,7 @@ RUNNING: Mapping[str, Write] = {
     "put_interim_report": lambda store, own: store.put_interim_report(own.id, "new", {"md": b"new"}),
     "release_lease": lambda store, own: store.release_lease(own.fence),
     "renew_lease": lambda store, own: store.renew_lease(own.fence, 2 * LEASE_S),
-    "request_cancel": lambda store, own: store.request_cancel(own.id),
-    "request_pause": lambda store, own: store.request_pause(own.id),
     "request_projection": lambda store, own: store.request_projection([own.id]),
-    "request_resume": lambda store, own: store.request_resume(own.id),
     "request_stop of a running trial": lambda store, own: store.request_stop(own.running.id, counts=False),
     "request_stop of a waiting trial": lambda store, own: store.request_stop(own.waiting.id, counts=True),
     "reuse_probe": lambda store, own: store.reuse_probe(own.fence, own.probe),
@@ -181,23 +210,7 @@ RUNNING: Mapping[str, Write] = {
     "take_wanted_report": lambda store, _: store.take_wanted_report([]),
     "wait_in_turn": lambda store, own: store.wait_in_turn(own.fence, None),
     "want_report": lambda store, own: store.want_report(own.id),
-}
-ENDED: Mapping[str, Write] = {
-    "give_more": lambda store, own: store.give_more(
-        (sweep := store.get_sweep(own.id)), sweep.spec, [own.running.id], "sweep.trials_retried", {}
-    ),
-    "open_again": lambda store, own: store.open_again(
-        store.get_sweep(own.id), AddedBenchmarks(names=("gsm8k",), trials=(own.done.id,)), {own.measured.id: 3}
-    ),
-    "put_report": lambda store, own: store.put_report(own.id, "two", {"md": b"again"}),
-    "remove_rows of a deleted sweep": lambda store, own: removed(store, own, keep_report=False),
-    "remove_rows of an archived sweep": lambda store, own: removed(store, own, keep_report=True),
-    "request_deletion": lambda store, own: store.request_deletion(own.id, keep_report=True),
-    "request_report": lambda store, own: store.request_report(own.id),
-    "set_deletion_hindered": lambda store, own: store.set_deletion_hindered(own.id, "the disk is away"),
-    "set_files_deleted": lambda store, own: store.set_files_deleted(own.id),
-    "set_mlflow_deleted": lambda store, own: store.set_mlflow_deleted(own.id),
-}
+} | requests()
 WRITES = RUNNING | ENDED
 
 
@@ -264,12 +277,7 @@ def method_of(example: str) -> str:
     return example.partition(" ")[0]
 
 
-def public_methods() -> dict[str, Callable[..., Any]]:
-    methods = inspect.getmembers(Store, inspect.isfunction)
-    return {name: method for name, method in methods if not name.startswith("_")}
-
-
-FENCED = [name for name, method in public_methods().items() if "fence" in inspect.signature(method).parameters]
+FENCED = [name for name, method in public_methods().items() if "fence" in signature(method).parameters]
 
 
 def test_every_public_method_reads_or_has_an_example_here() -> None:
