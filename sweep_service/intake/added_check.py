@@ -1,25 +1,62 @@
-"""Checks benchmarks that a user adds to a sweep after its end: whether they can be measured, and mean something."""
+"""Checks what a user adds to a submitted sweep: trials, or benchmarks, which must be measurable and mean something."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
-from sweep_service.intake.catalog_check import named_benchmark_errors
+from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
+from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.added_benchmarks import BEST, EVERY, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
+from sweep_service.sweep.extension import Extension, extended, shrunk
+from sweep_service.sweep.plan import too_many_confirmed
 from sweep_service.sweep.records import Config, Sweep, Trial
-from sweep_service.sweep.spec import Benchmarks
+from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from sweep_service.verbs import VERBS
 from trainers.config import TrainingConfig
 from trainers.config.complaints import complaints, settings_of
 from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
 
-_REFUSED: Final = VERBS["add_benchmarks"].refused
+_NOT_EXTENDED: Final = VERBS["extend"].refused
+_NOT_ADDED: Final = VERBS["add_benchmarks"].refused
+
+AnyRequest = TypeVar("AnyRequest", bound=BaseModel)
+
+
+def _read(request_type: type[AnyRequest], raw: object, refused: str) -> AnyRequest:
+    """Read a request, parsed JSON. Raises: InvalidSpec, with every reason; `refused` is their head."""
+    try:
+        return request_type.model_validate(raw)
+    except ValidationError as error:
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(request_type))
+        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], refused) from error
+
+
+def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
+    """Return the spec of a sweep with what a request, parsed JSON, adds to it.
+
+    Values that are new to the space may name models and data, which the catalog in `cache` must have.
+
+    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    """
+    request = _read(Extension, raw, _NOT_EXTENDED)
+    if errors := shrunk(spec, request):
+        raise InvalidSpec(errors, _NOT_EXTENDED)
+    try:
+        more = parse_spec(extended(spec, request), of_before=True)
+        confirm = request.seeds and request.seeds.confirm
+        if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
+            raise InvalidSpec(errors)
+        if more.space != spec.space and more.trainer is None:
+            check_catalog(more, cache)
+        return more
+    except InvalidSpec as error:
+        raise InvalidSpec(error.errors, _NOT_EXTENDED) from error
 
 
 class MeasuredSweep(NamedTuple):
@@ -33,23 +70,20 @@ class MeasuredSweep(NamedTuple):
 
 
 def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBenchmarks:
-    """Return what a request, parsed JSON, asks to have measured.
+    """Return the benchmarks and trials that a request, parsed JSON, asks for.
 
-    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    Raises: InvalidSpec, with every reason why they cannot be measured; its pointers lead into the request.
     """
-    try:
-        request = BenchmarksRequest.model_validate(raw)
-    except ValidationError as error:
-        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(BenchmarksRequest))
-        raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], _REFUSED) from error
+    request = _read(BenchmarksRequest, raw, _NOT_ADDED)
     if measured.sweep.spec.trainer is not None:
-        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], _REFUSED)
+        raise InvalidSpec([SpecError("", NO_BENCHMARKS)], _NOT_ADDED)
     trials, errors = _models_to_measure(request.of, measured)
     if not errors and not trials:
         errors = [
             SpecError("/of", f"no trial of {', '.join(request.of)} has SUCCEEDED, so there is no model to measure")
         ]
-    in_spec = Benchmarks(**request.model_dump(exclude={"of"}), of="all")  # as if the spec had named them
+    benchmarks = request.model_dump(exclude={"of"})
+    in_spec = Benchmarks(**benchmarks, of="all")  # as if the spec had named them
     in_spec_errors = named_benchmark_errors(measured.sweep.spec.model_copy(update={"benchmarks": in_spec}), cache)
     errors += [SpecError(error.pointer.removeprefix("/benchmarks"), error.detail) for error in in_spec_errors]
     errors += _measured_otherwise(request, measured.sweep)
@@ -57,13 +91,12 @@ def check_added(raw: object, measured: MeasuredSweep, cache: Path) -> AddedBench
         chosen = {trial.config_id for trial in trials}
         errors = [*_learned(request, [one for one in measured.configs if one.id in chosen], cache)]
     if errors:
-        raise InvalidSpec(list(dict.fromkeys(errors)), _REFUSED)
-    asked = request.model_dump(exclude={"of"})
-    return AddedBenchmarks(**asked, trials=tuple(trial.id for trial in trials))
+        raise InvalidSpec(list(dict.fromkeys(errors)), _NOT_ADDED)
+    return AddedBenchmarks(**benchmarks, trials=tuple(trial.id for trial in trials))
 
 
 def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[SpecError]:
-    """Yield which benchmarks the sweep measures with other samples: its table has one column for each.
+    """Yield errors for benchmarks that the sweep measures with other samples: its table has one column for each.
 
     A request that leaves all settings open takes them as they are.
     """
@@ -78,7 +111,7 @@ def _measured_otherwise(request: BenchmarksRequest, sweep: Sweep) -> Iterator[Sp
 
 
 def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path) -> Iterator[SpecError]:
-    """Yield which benchmarks have problems that the models were trained or chosen on."""
+    """Yield errors for benchmarks with problems that the models were trained or chosen on."""
     tasks: dict[str, Any] = {}
     for config in configs:
         task = TrainingConfig.model_validate(config.training).task
@@ -98,7 +131,7 @@ def _learned(request: BenchmarksRequest, configs: Sequence[Config], cache: Path)
 
 
 def _models_to_measure(of: Sequence[str], measured: MeasuredSweep) -> tuple[list[Trial], list[SpecError]]:
-    """Return the trials whose last models are meant, and what names none.
+    """Return the trials whose last models are meant, and an error for each word that names none.
 
     Args:
         of: words and ids of configs. A config stands for its confirm trials; one that has none, for its tune trials.

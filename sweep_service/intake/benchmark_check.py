@@ -1,4 +1,4 @@
-"""Checks what a spec says of benchmarks: first by itself, then against the catalog's records."""
+"""Checks the benchmarks of a spec: first by themselves, then against the catalog's records."""
 
 from collections.abc import Iterator
 
@@ -9,37 +9,35 @@ from trainers.catalog.entries import ModelEntry
 from trainers.config import WordProblemsTask
 
 
-def benchmark_errors(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
-    """Return why a spec's benchmarks could not be measured, or would measure nothing.
+def benchmark_errors(spec: SweepSpec, *, sound: bool) -> Iterator[SpecError]:
+    """Yield the errors of benchmarks that could not be measured, or would measure nothing.
 
     Args:
-        sound: true if the base configuration is right, so that it can be asked.
+        sound: true if the base configuration is right; else nothing that depends on it is checked.
     """
     if (benchmarks := spec.benchmarks) is None:
-        return []
-    errors = list[SpecError]()
+        return
     if benchmarks.of == "confirmed" and spec.seeds.confirm is None:
         detail = (
             "confirmed: there is no confirm stage whose models could be measured; give seeds.confirm, or set it to all"
         )
-        errors.append(SpecError("/benchmarks/of", detail))
+        yield SpecError("/benchmarks/of", detail)
     if not sound:
-        return errors
+        return
     if benchmarks.at != "end" and (late := [step for step in benchmarks.at if step > spec.base.steps]):
         detail = f"{', '.join(map(str, late))}: trials have {spec.base.steps} steps; name steps from 1 to that"
-        errors.append(SpecError("/benchmarks/at", detail))
+        yield SpecError("/benchmarks/at", detail)
     task = spec.base.task
     validation = task.validation if isinstance(task, WordProblemsTask) else None
     if validation is not None and validation.benchmark in benchmarks.names:
         detail = (
             f"{validation.benchmark} is what configs are chosen by (training.task.validation); leave it out of either"
         )
-        errors.append(SpecError("/benchmarks/names", detail))
-    return errors
+        yield SpecError("/benchmarks/names", detail)
 
 
 def context_errors(spec: SweepSpec, model: ModelEntry) -> Iterator[SpecError]:
-    """Yield why the longest completion of a benchmark does not fit a model's context."""
+    """Yield an error for each benchmark whose longest completion does not fit a model's context."""
     benchmarks, context = spec.benchmarks, model.context_length
     if benchmarks is None or context is None:
         return

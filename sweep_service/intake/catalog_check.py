@@ -4,7 +4,7 @@ It reads the catalog's records only, no weights and no rows. `spec_check` has re
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
-from trainers.config import DataConfig, HeldOutData, PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import DataConfig, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
 _ENOUGH = 50
@@ -51,10 +51,7 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
     errors: dict[SpecError, None] = {}
     catalog = Catalog(cache)
     for config in _configs(spec.model_copy(update={"benchmarks": None}) if spec.benchmarks else spec):
-        errors |= {
-            SpecError(f"/space/{place}" if place in spec.space.names else _pointer(spec.training, place), why): None
-            for place, why in _reasons(config, catalog)
-        }
+        errors |= dict.fromkeys(catalog_errors(config, spec.training, catalog, spec.space.names))
         if len(errors) > _ENOUGH:
             break
     errors |= dict.fromkeys(_benchmark_errors(spec, catalog))
@@ -63,32 +60,42 @@ def check_catalog(spec: SweepSpec, cache: Path) -> None:
 
 
 def named_benchmark_errors(spec: SweepSpec, cache: Path) -> list[SpecError]:
-    """Return why the benchmarks that a spec names cannot be measured, or would measure nothing."""
+    """Return the errors of benchmarks that cannot be measured, or would measure nothing."""
     return [*benchmark_errors(spec, sound=True), *_benchmark_errors(spec, Catalog(cache))]
 
 
 def missing_benchmarks(benchmarks: Benchmarks | None, catalog: Catalog) -> Iterator[SpecError]:
-    """Yield which of a spec's benchmarks the catalog does not have."""
+    """Yield the errors of benchmarks that the catalog does not have."""
     for name in benchmarks.names if benchmarks else ():
         if isinstance(missing := catalog.find(BenchmarkEntry, name), str):
             yield SpecError("/benchmarks/names", missing)
 
 
 def _benchmark_errors(spec: SweepSpec, catalog: Catalog) -> Iterator[SpecError]:
-    """Yield which of the spec's benchmarks are missing, and where they do not fit a model."""
+    """Yield the errors of benchmarks that the catalog does not have, or that do not fit a model."""
     yield from missing_benchmarks(spec.benchmarks, catalog)
     for name in {config.model.model for config in _configs(spec) if isinstance(config.model, PretrainedModel)}:
         if isinstance(model := catalog.find(ModelEntry, name), ModelEntry):
             yield from context_errors(spec, model)
 
 
-def catalog_errors(config: TrainingConfig, training: object, catalog: Catalog) -> list[SpecError]:
-    """Return what the catalog lacks for one configuration, or has otherwise than it needs.
+def catalog_errors(
+    config: TrainingConfig, training: object, catalog: Catalog, varied: Collection[str] = ()
+) -> list[SpecError]:
+    """Return the errors of entries that a configuration needs and that are missing, or do not fit.
 
     Args:
-        training: what the spec has under `training`, for the places of the errors.
+        training: the spec's `training`; the errors lead into it as deep as it is written out.
+        varied: names of the space; errors of these settings lead there.
     """
-    return [SpecError(_pointer(training, place), why) for place, why in _reasons(config, catalog)]
+    reasons = list[Reason]()
+    if isinstance(config.model, PretrainedModel):
+        reasons += _model_reasons(config, config.model, catalog)
+    if isinstance(config.task, WordProblemsTask):
+        reasons += _data_reasons(config.task, catalog)
+    return [
+        SpecError(f"/space/{place}" if place in varied else _pointer(training, place), why) for place, why in reasons
+    ]
 
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
@@ -112,14 +119,6 @@ def _configs(spec: SweepSpec) -> list[TrainingConfig]:
     names = [name for name in spec.space.names if name.partition(".")[0] in _PARTS]
     corners = spec.space.corners() if names else [{}]
     return [spec.bind(point) for point in {str([point[name] for name in names]): point for point in corners}.values()]
-
-
-def _reasons(config: TrainingConfig, catalog: Catalog) -> Iterator[Reason]:
-    """Yield what the catalog lacks for a training configuration, or has otherwise than it needs."""
-    if isinstance(config.model, PretrainedModel):
-        yield from _model_reasons(config, config.model, catalog)
-    if isinstance(config.task, WordProblemsTask):
-        yield from _data_reasons(config.task, catalog)
 
 
 def _model_reasons(config: TrainingConfig, model: PretrainedModel, catalog: Catalog) -> Iterator[Reason]:
@@ -146,39 +145,34 @@ def _model_reasons(config: TrainingConfig, model: PretrainedModel, catalog: Cata
 
 def _data_reasons(task: WordProblemsTask, catalog: Catalog) -> Iterator[Reason]:
     data, validation = task.data, task.validation
-    columns = {"prompt": data.prompt, "answer": data.answer}
-    yield from _dataset_reasons(catalog, "task.data", data.ref, data.split, [*columns.items(), *_filtered(data)])
+    columns = [("prompt", data.prompt), ("answer", data.answer)]
+    yield from _dataset_reasons(catalog, "task.data", data, columns)
     benchmarks = [("task.apart_from", name) for name in task.apart_from]
     if validation and validation.benchmark:
         benchmarks.append(("task.validation.benchmark", validation.benchmark))
     elif validation:
-        ref = validation.ref or data.ref
-        own = columns if ref != data.ref else {}  # the training data's columns are checked already
-        used = [*own.items(), *_filtered(validation)]
-        yield from _dataset_reasons(catalog, "task.validation", ref, validation.split, used)
+        held_out = validation.dataset(data)
+        columns = columns if held_out.ref != data.ref else []  # the training data's are checked already
+        yield from _dataset_reasons(catalog, "task.validation", held_out, columns)
     for place, name in benchmarks:
         entry = catalog.find(BenchmarkEntry, name)
         if isinstance(entry, str):
             yield place, entry
 
 
-def _filtered(data: DataConfig | HeldOutData) -> list[tuple[str, str]]:
-    return [("filter", column) for column in data.filter]
-
-
 def _dataset_reasons(
-    catalog: Catalog, place: str, ref: str, split: str, used: Iterable[tuple[str, str]]
+    catalog: Catalog, place: str, data: DataConfig, columns: Sequence[tuple[str, str]]
 ) -> Iterator[Reason]:
-    """Yield what a dataset lacks. `used` has the settings that name columns, with the columns."""
-    entry = catalog.find(DatasetEntry, ref)
+    """Yield what a dataset lacks: the split, columns, each with the setting that names it, or columns of the filter."""
+    entry = catalog.find(DatasetEntry, data.ref)
     if isinstance(entry, str):
         yield f"{place}.ref", entry
         return
-    if split not in entry.splits:
-        yield f"{place}.split", f"{ref} has no split {split!r}{_instead(split, tuple(entry.splits))}"
-    for setting, column in used:
+    if data.split not in entry.splits:
+        yield f"{place}.split", f"{data.ref} has no split {data.split!r}{_instead(data.split, tuple(entry.splits))}"
+    for setting, column in [*columns, *(("filter", column) for column in data.filter)]:
         if not {column, column.partition(".")[0]} & set(entry.columns):
-            yield f"{place}.{setting}", f"{ref} has no column {column!r}{_instead(column, entry.columns)}"
+            yield f"{place}.{setting}", f"{data.ref} has no column {column!r}{_instead(column, entry.columns)}"
 
 
 @lru_cache(maxsize=1000)

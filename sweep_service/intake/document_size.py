@@ -24,7 +24,7 @@ _Path = tuple[str | int, ...]
 
 
 def size_errors(document: Mapping[Any, Any]) -> list[SpecError]:
-    """Return why nobody should look at a document any further: what it is too large in, or a key that is no text."""
+    """Return the errors of a document that is too large to be checked any further, or has a key that is no text."""
     if errors := _errors_of(document, MAX_VALUES, "the document"):
         return errors
     training = document.get("training")

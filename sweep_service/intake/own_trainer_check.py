@@ -1,4 +1,4 @@
-"""Checks a sweep that a program of its user's trains: what it cannot have, and whether the operator allows the program.
+"""Checks a sweep that a program of its user's trains: for parts that it cannot have, and for the operator's leave.
 
 Of the program's settings nothing is known, so they are only checked for what no file could hold.
 """
@@ -22,7 +22,7 @@ NO_BENCHMARKS: Final = (
 
 
 def own_trainer_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why a spec with `trainer` cannot run."""
+    """Return the errors of a spec with `trainer`."""
     baseline = (spec.trainer and spec.trainer.baseline) or {}
     return [
         *_refused_parts(spec),
@@ -33,7 +33,7 @@ def own_trainer_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def command_errors(trainer: object, allowed: str) -> list[SpecError]:
-    """Return that the operator does not allow the command that a spec, which may be wrong otherwise, names.
+    """Return an error if the operator does not allow the command of a spec, which may be wrong otherwise.
 
     Args:
         allowed: the setting `trainer_commands`.
@@ -80,7 +80,7 @@ def _settings_errors(spec: SweepSpec, baseline: Mapping[str, Any]) -> Iterator[S
 
 
 def _unwritable(value: object, place: tuple[str | int, ...], *, dotted: bool = False) -> Iterator[SpecError]:
-    """Yield what the program's file, which is JSON with names that dots can lead to, could not hold."""
+    """Yield errors of settings that the program's file cannot hold: it is JSON, with names that dots can lead to."""
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             if "." in name and not dotted:

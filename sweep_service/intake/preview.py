@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float =
 
 
 def _in_turn(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
-    """Return the trainer's preview, or why there is none; one trainer reads at a time, and few plans wait for it."""
+    """Return the trainer's preview, or the reason for none; one trainer reads at a time, and few plans wait for it."""
     if not _PLACES.acquire(blocking=False):
         return _BUSY
     try:
@@ -114,37 +115,35 @@ def _pointer(problem: str) -> str:
     return "/training/" + ("/".join(path) if path[0] in TrainingConfig.model_fields else "task")
 
 
-def _warnings(config: TrainingConfig, preview: Preview) -> list[str]:
-    warnings, task = list[str](), config.task.model_dump()
+def _warnings(config: TrainingConfig, preview: Preview) -> Iterator[str]:
+    task, answers = config.task.model_dump(), preview.answers
     if preview.chat_template and task.get("data", {}).get("template") == "raw":
-        warnings.append(
+        yield (
             "the model's tokenizer has a chat template and task.data.template is raw: right for base models; for a "
             "chat model set it to chat"
         )
-    if (answers := preview.answers) is not None and answers.refused:
-        warnings.append(
+    if answers is not None and answers.refused:
+        yield (
             f"of {answers.tried} answers tried {answers.refused} are not right by the reward {answers.reward}, "
             f"such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
     if answers is not None and (worked := worked_warning(answers)):
-        warnings.append(worked)
-    return warnings + _data_warnings(preview.data, task)
+        yield worked
+    yield from _data_warnings(preview.data, task)
 
 
-def _data_warnings(data: DataRecord, task: dict[str, Any]) -> list[str]:
-    warnings, held_out = list[str](), data.validation.problems
+def _data_warnings(data: DataRecord, task: dict[str, Any]) -> Iterator[str]:
+    held_out, long = data.validation.problems, data.left_out.get("too_long")
     if held_out < _FEW:
-        warnings.append(
+        yield (
             f"only {held_out} problem{'s' * (held_out != 1)} to validate on: the objective is about these alone; keep "
             "more by task.validation, or by a lower task.validation_every"
         )
-    long = data.left_out.get("too_long")
     total = data.training.problems + held_out + (long.problems if long else 0)
     if long is not None and long.problems > _MANY * total:
-        warnings.append(
+        yield (
             f"{long.problems} of {total} problems are left out: their prompts are longer than "
             f"task.max_prompt_tokens {task['max_prompt_tokens']}"
         )
     if data.contradicting:
-        warnings.append(f"{data.contradicting} rows repeat a problem with another answer")
-    return warnings
+        yield f"{data.contradicting} rows repeat a problem with another answer"

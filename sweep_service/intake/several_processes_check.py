@@ -7,7 +7,7 @@ from trainers.config.several_processes import sharing_refusals
 
 
 def process_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why the processes of a trial cannot run the base configuration."""
+    """Return the errors of a base configuration that the processes of a trial cannot run."""
     base = spec.base
     if errors := fraction_errors(spec) or _resource_errors(spec, base):
         return errors
@@ -16,7 +16,7 @@ def process_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def process_refusals(spec: SweepSpec, training: TrainingConfig) -> list[str]:
-    """Return why the processes of a trial cannot run this training."""
+    """Return the reasons against running this training as the processes of a trial."""
     reasons = [error.detail for error in _resource_errors(spec, training)]
     return reasons + [reason for _, reason in sharing_refusals(training, spec.resources.processes_for(training))]
 

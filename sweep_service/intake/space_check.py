@@ -34,7 +34,7 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
     """Try the space's corner points. A value that fails in all of its points is named, otherwise the points are.
 
     Args:
-        base: what is wrong with the base settings alone, which is not told again.
+        base: complaints about the base settings alone, which are not repeated.
         of_before: true for a stored sweep, which may have been accepted with two names of one value.
     """
     space = bound.space
@@ -69,7 +69,7 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
 
 
 def point_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return why the first point that cannot run cannot: of all points, or of the corner points if those are too many.
+    """Return the error of the first point that cannot run: of all points, or of the corners if those are too many.
 
     A point between the corners may be refused, too: training may take 4 and 8 and refuse 5.
     """
@@ -83,7 +83,7 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def grid_errors(space: SearchSpace) -> list[SpecError]:
-    """Return why a space has no grid, or none that anybody means."""
+    """Return the errors of a space that has no grid, or a larger one than anybody means."""
     continua = [name for name in space.names if space.root[name].size is None]
     if continua:
         remedy = f"a grid needs a step or a list of values here; or set search.strategy to {drawing_strategies('or')}"
@@ -162,7 +162,7 @@ def _value_errors(
 
 
 def _beyond(name: str, path: Sequence[str | int]) -> str:
-    """Return what a complaint is about, if not the name itself: what lies inside a whole value, or beside the name."""
+    """Return the setting of a complaint, if it is not the name itself but lies inside a whole value, or beside it."""
     place = ".".join(map(str, path))
     return place.removeprefix(f"{name}.") if not f"{name}.".startswith(f"{place}.") and place else ""
 
@@ -194,7 +194,7 @@ def _mixed_losses(space: SearchSpace, training: Mapping[str, Any]) -> list[SpecE
 
 
 def _tried(bound: BoundSpace, params: Point) -> TrainingConfig | list[Complaint]:
-    """Return the base configuration with these parameters, or why training refuses or misreads it."""
+    """Return the base configuration with these parameters, or the complaints if training refuses or misreads them."""
     try:
         config = bound.bind(params)
     except ValidationError as error:

@@ -7,6 +7,7 @@ so that no document costs more than a second.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, cast
 
@@ -19,7 +20,7 @@ from sweep_service.intake.document_size import size_errors
 from sweep_service.intake.own_trainer_check import own_trainer_errors
 from sweep_service.intake.several_processes_check import fraction_errors, process_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
-from sweep_service.sweep.budget import StageCounts, budget_complaints
+from sweep_service.sweep.budget import budget_complaints
 from sweep_service.sweep.plan import stage_counts, too_many_confirmed, too_many_trials
 from sweep_service.sweep.points import BoundSpace
 from sweep_service.sweep.spec import SweepSpec, preset_or_space
@@ -59,9 +60,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
         errors += space_errors(bound, base, of_before=of_before)
     if spec is not None:
-        sound = not errors and not base
-        errors += _errors_of_whole(spec, sound=sound)
-        errors += too_many_confirmed(spec) if sound and not errors and not of_before and _names_top_k(spec) else []
+        errors += _errors_of_whole(spec, sound=not errors and not base, of_before=of_before)
     if errors or base:
         raise InvalidSpec([*errors, *(_error(complaint, "training") for complaint in base)])
     assert spec is not None
@@ -77,30 +76,19 @@ def _parse_own(document: Mapping[str, Any], *, of_before: bool) -> SweepSpec:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
         errors = [_error(one) for one in complaints(error, document, settings_of(SweepSpec))]
-        raise InvalidSpec([*errors, *_rest_of_own(document)]) from error
+        with suppress(ValidationError):  # the other parts, if they can be read
+            errors += own_trainer_errors(SweepSpec.model_validate({**document, "trainer": _SOME_TRAINER}))
+        raise InvalidSpec(errors) from error
     errors = own_trainer_errors(spec)
     errors += (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     errors += fraction_errors(spec)
-    if not errors:
-        counts = stage_counts(spec) if spec.budget.max_gpu_hours is not None else None
-        errors += _budget_errors(spec, counts)
-    if not errors and not of_before and _names_top_k(spec):
-        errors += too_many_confirmed(spec)
-    if errors:
+    if errors := errors or _amount_errors(spec, sound=True, of_before=of_before):
         raise InvalidSpec(errors)
     return spec
 
 
-def _rest_of_own(document: Mapping[str, Any]) -> list[SpecError]:
-    """Return what is wrong with the other parts of a document whose trainer is, if these can be read."""
-    try:
-        return own_trainer_errors(SweepSpec.model_validate({**document, "trainer": _SOME_TRAINER}))
-    except ValidationError:
-        return []
-
-
-def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
-    """Return why a spec whose parts are right cannot run as a whole.
+def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:
+    """Return the errors of a spec whose parts are right, but which cannot run as a whole.
 
     Args:
         sound: true if training takes the corner points of the space, too.
@@ -108,14 +96,8 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool) -> list[SpecError]:
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
         errors += process_errors(spec) or point_errors(spec)
-    errors += _reward_errors(spec) + benchmark_errors(spec, sound=sound)
-    counts = stage_counts(spec) if sound and not errors and spec.budget.max_gpu_hours is not None else None
-    return errors + _budget_errors(spec, counts)
-
-
-def _names_top_k(spec: SweepSpec) -> bool:
-    """True if somebody has written it; the default may be more than a small sweep can confirm."""
-    return spec.seeds.confirm is not None and "top_k" in spec.seeds.confirm.model_fields_set
+    errors += [*_reward_errors(spec), *benchmark_errors(spec, sound=sound)]
+    return errors + _amount_errors(spec, sound=sound and not errors, of_before=of_before)
 
 
 def _reward_errors(spec: SweepSpec) -> list[SpecError]:
@@ -132,11 +114,20 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
     ]
 
 
-def _budget_errors(spec: SweepSpec, counts: StageCounts | None) -> list[SpecError]:
+def _amount_errors(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:
+    """Return the errors of a sweep that has more trials than its budget allows, or fewer configs than it confirms.
+
+    Args:
+        sound: true if nothing else is wrong, so that its trials can be counted.
+    """
+    counts = stage_counts(spec) if sound and spec.budget.max_gpu_hours is not None else None
     first = 1 + spec.comparators
     if not spec.search.is_grid:  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
-    return budget_complaints(spec, counts, first)
+    errors, confirm = budget_complaints(spec, counts, first), spec.seeds.confirm
+    if errors or not sound or of_before or confirm is None or "top_k" not in confirm.model_fields_set:
+        return errors  # a top_k that nobody has written may be more than a small sweep can confirm
+    return too_many_confirmed(spec)
 
 
 def _bound_space(space: object, training: object) -> BoundSpace | None:
@@ -150,7 +141,7 @@ def _bound_space(space: object, training: object) -> BoundSpace | None:
 
 
 def refused_training(training: object) -> ValidationError | None:
-    """Return why training refuses these settings; None if it takes them."""
+    """Return the error with which training refuses these settings; None if it takes them."""
     try:
         TrainingConfig.model_validate(training)
     except ValidationError as error:

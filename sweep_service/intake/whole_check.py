@@ -80,7 +80,7 @@ def missing_rewards(spec: SweepSpec) -> list[str]:
 
 
 def _unknown_rewards(config: TrainingConfig) -> list[SpecError]:
-    """Return which rewards are not installed here; elsewhere they may be, so this alone refuses no spec."""
+    """Return errors for rewards that are not installed here; elsewhere they may be, so this alone refuses no spec."""
     rewards = config.task.rewards if isinstance(config.task, WordProblemsTask) else ()
     places = ["reward", *(f"further_rewards/{reward.name}" for reward in rewards[1:])]
     unknown = zip(places, (REWARDS.unknown(reward.name) for reward in rewards), strict=False)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from sweep_service.errors import Conflict, NotFound
-from sweep_service.intake.added_check import MeasuredSweep, check_added
-from sweep_service.intake.extension_check import check_extension
+from sweep_service.intake.added_check import MeasuredSweep, check_added, check_extension
 from sweep_service.processes.disk_use import disk_use
 from sweep_service.schemas import DeletionView, Freed
 from sweep_service.service.base import ServicePart

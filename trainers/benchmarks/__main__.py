@@ -13,15 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from trainers.benchmarks.add_benchmark import add_file
+from trainers.benchmarks.job import BenchmarkSampling, job_of, usual_sampling
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS
-from trainers.benchmarks.request import requested
+from trainers.benchmarks.problems import ProblemSet, read_problems
 from trainers.benchmarks.result import summary
-from trainers.benchmarks.run import prepare, run
-from trainers.benchmarks.sampler import ModelReader, ModelSampler
+from trainers.benchmarks.run import BenchmarkEvaluation, prepare, run
+from trainers.benchmarks.sampler import ModelReader, ModelSampler, has_chat_template
 from trainers.catalog.entries import BenchmarkEntry, entry_folder
 from trainers.catalog.new_entry import Reporter
-from trainers.errors import ConfigError, StoppedError
+from trainers.errors import ConfigError, Faults, StoppedError
+from trainers.policy.model_folder import model_digest
 from trainers.process.environment import ENVIRONMENT, EXIT_CODES, UMASK, default_cache
 from trainers.process.lifeline import StopSignal
 from trainers.rewards import REWARDS
@@ -72,7 +76,7 @@ def _evaluate(words: Sequence[str]) -> int:
     stop = StopSignal()
     os.environ.update(ENVIRONMENT)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    batch, evaluations = requested(options)
+    batch, evaluations = _requested(options)
     load = partial(ModelSampler, options.model, evaluations[0].job.sampling.dtype, lambda: stop.requested)
     with ExitStack() as stack:
         prepared = prepare(evaluations, partial(ModelReader, options.model), stack)
@@ -80,6 +84,52 @@ def _evaluate(words: Sequence[str]) -> int:
             sys.stdout.write(f"{summary(evaluation.job.benchmark, content['scores'])}\n")
             sys.stdout.flush()
     return EXIT_CODES["SUCCEEDED"]
+
+
+def _requested(options: argparse.Namespace) -> tuple[int, list[BenchmarkEvaluation]]:
+    """Return batch size and evaluations. Raises: ConfigError, with every reason why they cannot be made."""
+    names = list(dict.fromkeys(str(options.benchmark).split(",")))
+    faults, digest = Faults(), ""
+    problems, samplings = dict[str, ProblemSet](), dict[str, BenchmarkSampling]()
+    with faults.noted():
+        digest = model_digest(options.model)
+    with faults.noted():
+        if not options.batch.isdecimal() or int(options.batch) < 1:
+            raise ConfigError(f"--batch: expected a whole number from 1 (got {options.batch!r})")
+    for name in names:
+        with faults.noted():
+            problems[name] = read_problems(name, options.cache)
+    for name in names:
+        with faults.noted():
+            samplings[name] = _sampling(name, options)
+    faults.raise_all()
+    jobs = {name: job_of(name, problems[name], digest, samplings[name]) for name in names}
+    evaluations = [BenchmarkEvaluation(jobs[name], problems[name].problems, options.output / name) for name in names]
+    return int(options.batch), evaluations
+
+
+def _sampling(name: str, options: argparse.Namespace) -> BenchmarkSampling:
+    """Return the benchmark's usual sampling, changed as the command line says."""
+    options_by_field = {
+        field: value for field in BenchmarkSampling.model_fields if (value := getattr(options, field, None)) is not None
+    }
+    faults = list[str]()
+    if options.prompt == "chat" and not has_chat_template(options.model):
+        faults.append(f"--prompt chat: the tokenizer in {options.model} has no chat template; use plain")
+    if options.reward is not None and options.reward not in REWARDS.names():
+        faults.append(f"--reward: there is no {options.reward!r}; known are {', '.join(REWARDS.names())}")
+    settings = usual_sampling(name, options.model, chat={"chat": True, "plain": False}.get(options.prompt))
+    try:
+        sampling = BenchmarkSampling.model_validate({**settings, **options_by_field})
+    except ValidationError as error:
+        faults += [
+            f"--{str(fault['loc'][0]).replace('_', '-')}: {fault['msg']} (got {fault['input']!r})"
+            for fault in error.errors()
+        ]
+        raise ConfigError(*faults) from error
+    if faults:
+        raise ConfigError(*faults)
+    return sampling
 
 
 def _convert(words: Sequence[str]) -> int:
@@ -98,8 +148,8 @@ def _convert(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     catalog = "\n".join(
-        f"  {name:11} {known.problems:5} x {known.samples:2}  {known.max_tokens:5} tokens  {known.title}"
-        for name, known in KNOWN_BENCHMARKS.items()
+        f"  {name:11} {usual.problems:5} x {usual.samples:2}  {usual.max_tokens:5} tokens  {usual.title}"
+        for name, usual in KNOWN_BENCHMARKS.items()
     )
     parser = argparse.ArgumentParser(
         "python -m trainers.benchmarks",

@@ -12,9 +12,9 @@ import httpx
 from trainers.benchmarks.known_benchmarks import KNOWN_BENCHMARKS, UpstreamSource
 from trainers.benchmarks.problems import PROBLEMS_FILE, BenchmarkProblem, jsonl, read_upstream
 from trainers.catalog.add_from_hub import fetched_splits
-from trainers.catalog.entries import BenchmarkEntry, Origin, find_entry
+from trainers.catalog.entries import BenchmarkEntry, Origin
 from trainers.catalog.hub import Repository
-from trainers.catalog.new_entry import Making, Reporter, about, making, record, same_or_refused
+from trainers.catalog.new_entry import Making, Reporter, about, making
 from trainers.errors import ConfigError
 
 RAW: Final = "https://raw.githubusercontent.com"
@@ -40,13 +40,16 @@ def add_known(name: str, cache: Path, reporter: Reporter) -> BenchmarkEntry:
             "NAME=OWNER/DATASET@REVISION:SPLIT"
         )
     origin = Origin(repository=source.repository, revision=source.commit, part=source.path)
-    with making(cache, BenchmarkEntry, name) as place, tempfile.TemporaryDirectory(prefix="sweeps-benchmark-") as made:
-        if existing := _same_origin(cache, name, origin, reporter):
-            return existing
+    with (
+        making(cache, BenchmarkEntry, name, reporter) as place,
+        tempfile.TemporaryDirectory(prefix="sweeps-benchmark-") as made,
+    ):
+        if place.existing and place.existing.origin == origin:
+            return place.same_or_refused(place.existing, True)
         with about(str(source)):
             file = Path(made) / Path(source.path).name
             file.write_bytes(_fetched(source, reporter))
-        return _stored(read_upstream(name, [file], str(source)), cache, name, origin, place, reporter)
+        return _stored(read_upstream(name, [file], str(source)), origin, place)
 
 
 def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> BenchmarkEntry:
@@ -57,8 +60,8 @@ def add_file(name: str, file: Path, cache: Path, reporter: Reporter) -> Benchmar
     if not file.is_file():
         raise ConfigError(f"{file}: there is no such file")
     source = str(KNOWN_BENCHMARKS[name].source) if name in KNOWN_BENCHMARKS else file.name
-    with making(cache, BenchmarkEntry, name) as place:
-        return _stored(read_upstream(name, [file], source), cache, name, Origin(), place, reporter)
+    with making(cache, BenchmarkEntry, name, reporter) as place:
+        return _stored(read_upstream(name, [file], source), Origin(), place)
 
 
 def add_hub(
@@ -73,32 +76,21 @@ def add_hub(
     repository = Repository("dataset", match["dataset"], token, reporter)
     part = f"{config}/{match['split']}" if config else match["split"]
     origin = Origin(repository=repository.name, revision=repository.commit, part=part)
-    with making(cache, BenchmarkEntry, name, repository.commit) as place:
-        if existing := _same_origin(cache, name, origin, reporter):
-            return existing
+    with making(cache, BenchmarkEntry, name, reporter, repository.commit) as place:
+        if place.existing and place.existing.origin == origin:
+            return place.same_or_refused(place.existing, True)
         with about(str(repository)):
-            files = fetched_splits(repository, config, place, reporter, only=match["split"])[match["split"]]
-        problems = read_upstream(name, files, f"{repository}:{part}")
-        return _stored(problems, cache, name, origin, place, reporter)
+            files = fetched_splits(repository, config, place, only=match["split"])[match["split"]]
+        return _stored(read_upstream(name, files, f"{repository}:{part}"), origin, place)
 
 
-def _same_origin(cache: Path, name: str, origin: Origin, reporter: Reporter) -> BenchmarkEntry | None:
-    """Return the entry that is there already, if it came from the same place."""
-    existing = find_entry(cache, BenchmarkEntry, name)
-    return same_or_refused(existing, True, reporter) if existing and existing.origin == origin else None
-
-
-def _stored(
-    problems: Sequence[BenchmarkProblem], cache: Path, name: str, origin: Origin, place: Making, reporter: Reporter
-) -> BenchmarkEntry:
+def _stored(problems: Sequence[BenchmarkProblem], origin: Origin, place: Making[BenchmarkEntry]) -> BenchmarkEntry:
     content = jsonl(problems).encode()
-    made = record(name, origin, {PROBLEMS_FILE: hashlib.sha256(content).hexdigest()}, len(content))
-    if existing := find_entry(cache, BenchmarkEntry, name):
-        place.drop()
-        return same_or_refused(existing, existing.digest == made["digest"], reporter)
-    place.begin(len(content))
-    (place.folder / PROBLEMS_FILE).write_bytes(content)
-    return place.finish(BenchmarkEntry(**made, problems=len(problems)))
+    if not place.existing:
+        place.begin(len(content))
+        (place.folder / PROBLEMS_FILE).write_bytes(content)
+    digests = {PROBLEMS_FILE: hashlib.sha256(content).hexdigest()}
+    return place.finish(origin, digests, len(content), problems=len(problems))
 
 
 def _fetched(source: UpstreamSource, reporter: Reporter) -> bytes:

@@ -1,18 +1,23 @@
 """The definition of an evaluation of one model on one benchmark, fixed before the first sample. Imports no torch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from trainers.benchmarks.known_benchmarks import usual
+from trainers.benchmarks.problems import ProblemSet
+from trainers.benchmarks.sampler import device, has_chat_template
 from trainers.benchmarks.samples import SAMPLES_FILE
 from trainers.config import Frozen
 from trainers.errors import ConfigError
 from trainers.process.durable import write_whole
+from trainers.process.environment import versions
 
 JOB_FILE: Final = "job.json"
+_LIBRARIES: Final = ("torch", "transformers", "tokenizers", "math-verify")
 
 
 class BenchmarkSampling(Frozen):
@@ -43,6 +48,41 @@ class Job(Frozen):
     versions: Mapping[str, str]
 
 
+def job_of(
+    name: str, problems: ProblemSet, model_sha256: str, sampling: BenchmarkSampling, vllm: str | None = None
+) -> Job:
+    """Return the job of evaluating a model here and now.
+
+    Args:
+        vllm: version of vLLM, if it samples; None: Transformers does.
+    """
+    engine = {} if vllm is None else {"vllm": vllm}
+    return Job(
+        benchmark=name,
+        problems=len(problems.problems),
+        problems_origin=problems.origin,
+        problems_sha256=problems.sha256,
+        model_sha256=model_sha256,
+        sampling=sampling,
+        engine="transformers" if vllm is None else "vllm",
+        device=device(),
+        versions=versions(_LIBRARIES) | engine,
+    )
+
+
+def usual_sampling(name: str, model: Path, *, chat: bool | None = None) -> Mapping[str, Any]:
+    """Return the settings with which a benchmark is sampled from a model on this machine, all but the seed.
+
+    Args:
+        chat: true if prompts go through the chat template of a tokenizer that has one; None: as the benchmark says.
+    """
+    benchmark = usual(name)
+    settings = {field: value for field, value in benchmark._asdict().items() if field in BenchmarkSampling.model_fields}
+    wanted = benchmark.chat if chat is None else chat
+    dtype = "bfloat16" if device() == "cuda" else "float32"
+    return settings | {"chat": wanted and has_chat_template(model), "dtype": dtype}
+
+
 def keep_job(folder: Path, job: Job) -> None:
     """Write the job of a folder's samples, or check that the samples already there are of the same job.
 
@@ -60,19 +100,18 @@ def keep_job(folder: Path, job: Job) -> None:
         stored: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); remove {folder}, or name another folder") from error
-    if differing := _differences(stored, now):
+    if differing := list(_differences(stored, now)):
         raise ConfigError(
             *(f"{path}: {name} was {before!r}, now {after!r}" for name, before, after in differing),
             f"{folder} holds samples of another evaluation; name another folder, or ask for the same",
         )
 
 
-def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
-    differences = list[tuple[str, Any, Any]]()
+def _differences(stored: Any, now: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of each field that differs, with both values."""
     for name, value in now.items():
         before = stored.get(name) if isinstance(stored, Mapping) else None
         if isinstance(value, Mapping):
-            differences += _differences(before, value, f"{prefix}{name}.")
+            yield from _differences(before, value, f"{prefix}{name}.")
         elif before != value:
-            differences.append((prefix + name, before, value))
-    return differences
+            yield prefix + name, before, value

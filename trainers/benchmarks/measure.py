@@ -14,10 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from trainers.benchmarks.job import BenchmarkSampling, Job
+from trainers.benchmarks.job import BenchmarkSampling, Job, job_of, usual_sampling
 from trainers.benchmarks.measure_request import BenchmarkRequest, MeasureRequest
 from trainers.benchmarks.problems import read_problems
-from trainers.benchmarks.request import job_of, usual_sampling
 from trainers.benchmarks.run import BenchmarkEvaluation, CompletionSampler, Prepared, prepare, run
 from trainers.benchmarks.sampler import ModelReader, ModelSampler
 from trainers.benchmarks.samples import SAMPLES_FILE, read_samples

@@ -190,7 +190,8 @@ def _sample(
                 if stopping():
                     raise StoppedError("stopped between batches")
                 places = order[writer.done : writer.done + batch]
-                seeds = [_seed(job, place) for place in places]
+                names = (f"{job.sampling.seed}/{job.benchmark}/{place.problem}/{place.sample}" for place in places)
+                seeds = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) for name in names]
                 completions = model.sample([prepared.prompts[p.problem] for p in places], job.sampling, seeds)
                 judgements = reward.judge([problems[place.problem] for place in places], completions)
                 end = writer.done + len(places)
@@ -202,8 +203,3 @@ def _sample(
                 progress(job.benchmark, writer.done, len(order))
     finally:
         reward.close()
-
-
-def _seed(job: Job, place: Place) -> int:
-    name = f"{job.sampling.seed}/{job.benchmark}/{place.problem}/{place.sample}"
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4])

@@ -6,19 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
+from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin
 from trainers.catalog.find_splits import README, check_split, splits_of
 from trainers.catalog.model_check import check_architecture, described, files_beside, weight_files
-from trainers.catalog.new_entry import (
-    Making,
-    Reporter,
-    about,
-    check_room,
-    copied,
-    making,
-    record,
-    same_or_refused,
-)
+from trainers.catalog.new_entry import Making, Reporter, about, check_room, copied, digest_of, making
 from trainers.catalog.row_files import read_rows
 from trainers.errors import ConfigError
 
@@ -30,22 +21,21 @@ def add_local_model(folder: Path, cache: Path, name: str, reporter: Reporter | N
 
     Raises: ConfigError, with every reason why it cannot be a model of the catalog, or if the name has another one.
     """
-    reporter = reporter or Reporter()
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such directory")
-    with making(cache, ModelEntry, name) as place, about(str(folder)):
+    with making(cache, ModelEntry, name, reporter or Reporter()) as place, about(str(folder)):
         names = [file.name for file in folder.iterdir() if file.is_file()]
         beside = files_beside(names)
         check_architecture(folder)
         weights = weight_files(folder, names)
         facts = described(folder, weights)
         sizes = {file: (folder / file).stat().st_size for file in sorted({*beside, *weights})}
-        if existing := find_entry(cache, ModelEntry, name):
-            same = record(name, Origin(), _digests(folder, None, sizes, reporter), 0)["digest"] == existing.digest
-            return same_or_refused(existing, same, reporter)
+        if existing := place.existing:
+            digests = _digests(folder, None, sizes, place.reporter)
+            return place.same_or_refused(existing, existing.digest == digest_of(digests))
         place.begin(sum(sizes.values()))
-        digests = _digests(folder, place.folder, sizes, reporter)
-        return place.finish(ModelEntry(**record(name, Origin(), digests, sum(sizes.values())), **facts))
+        digests = _digests(folder, place.folder, sizes, place.reporter)
+        return place.finish(Origin(), digests, sum(sizes.values()), **facts)
 
 
 def _digests(folder: Path, target: Path | None, sizes: Mapping[str, int], reporter: Reporter) -> dict[str, str]:
@@ -83,23 +73,13 @@ def add_local_dataset(
             splits = {split: [source / name for name in of_split] for split, of_split in names_of.items()}
         else:
             raise ConfigError("there is no such file or directory")
-        with making(cache, DatasetEntry, name) as place:
-            return add_rows(splits, cache, name, Origin(), reporter or Reporter(), place)
+        with making(cache, DatasetEntry, name, reporter or Reporter()) as place:
+            return add_rows(splits, Origin(), place)
 
 
-def add_rows(
-    splits: Mapping[str, Sequence[Path]],
-    cache: Path,
-    name: str,
-    origin: Origin,
-    reporter: Reporter,
-    place: Making,
-) -> DatasetEntry:
-    """Convert files into a dataset of the catalog: for each split SPLIT.jsonl, with an object a line.
+def add_rows(splits: Mapping[str, Sequence[Path]], origin: Origin, place: Making[DatasetEntry]) -> DatasetEntry:
+    """Convert the files of each split into a dataset of the catalog: SPLIT.jsonl, with an object a line.
 
-    Args:
-        splits: the files of each split.
-        place: folder in which it is made.
     Raises: ConfigError, if rows cannot be read, a split has none, or the name has another dataset; or if the disk is
         nearly full, since the size of compressed rows is known only now.
     """
@@ -113,7 +93,7 @@ def add_rows(
             for file in files:
                 for number, row in enumerate(read_rows(file)):
                     if number % _REPORTED_ROWS == 0:
-                        reporter.progress(file.name, done, total)
+                        place.reporter.progress(file.name, done, total)
                     columns |= dict.fromkeys(row)
                     line = json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
                     digest.update(line)
@@ -122,13 +102,9 @@ def add_rows(
                     if counts[split] % _REPORTED_ROWS == 0:
                         check_room(place.folder.parent, 0)
                 done += file.stat().st_size
-                reporter.progress(file.name, done, total)
+                place.reporter.progress(file.name, done, total)
             size += target.tell()
         if not counts[split]:
             raise ConfigError(f"split {split} has no rows")
         digests[f"{split}.jsonl"] = digest.hexdigest()
-    made = record(name, origin, digests, size)
-    if existing := find_entry(cache, DatasetEntry, name):
-        place.drop()
-        return same_or_refused(existing, existing.digest == made["digest"], reporter)
-    return place.finish(DatasetEntry(**made, splits=counts, columns=tuple(columns)))
+    return place.finish(origin, digests, size, splits=counts, columns=tuple(columns))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from trainers.catalog.add_from_disk import add_rows
-from trainers.catalog.entries import DatasetEntry, ModelEntry, Origin, find_entry
+from trainers.catalog.entries import AnyEntry, DatasetEntry, ModelEntry, Origin
 from trainers.catalog.find_splits import README, splits_of
 from trainers.catalog.hub import Repository, parse_reference
 from trainers.catalog.model_check import (
@@ -17,7 +17,7 @@ from trainers.catalog.model_check import (
     files_beside,
     weight_files,
 )
-from trainers.catalog.new_entry import Making, Reporter, about, making, record, same_or_refused
+from trainers.catalog.new_entry import Making, Reporter, about, making
 from trainers.errors import ConfigError
 
 _ODD: Final = re.compile(r"[^a-z0-9._-]+")
@@ -38,23 +38,23 @@ def add_hub_model(reference: str, cache: Path, name: str, token: str | None, rep
     """
     repository = Repository("model", reference, token, reporter)
     origin = Origin(repository=repository.name, revision=repository.commit)
-    with making(cache, ModelEntry, name, repository.commit) as place:
-        if existing := find_entry(cache, ModelEntry, name):
-            return same_or_refused(existing, existing.origin == origin, reporter)
+    with making(cache, ModelEntry, name, reporter, repository.commit) as place:
+        if existing := place.existing:
+            return place.same_or_refused(existing, existing.origin == origin)
         with about(str(repository)):
             beside = files_beside([path for path in repository.files if "/" not in path])
             place.begin(0, resumed=True)
-            repository.fetch([file for file in beside if file in _TOLD_FIRST], place.folder, reporter)
+            repository.fetch([file for file in beside if file in _TOLD_FIRST], place.folder)
             check_architecture(place.folder)
             weights = weight_files(place.folder, repository.files)
             files = sorted({*beside, *weights})
             place.begin(repository.size(files), resumed=True)
             place.resumable = True
-            repository.fetch(files, place.folder, reporter)
-            digests = repository.verified(files, place.folder, reporter)
+            repository.fetch(files, place.folder)
+            digests = repository.verified(files, place.folder)
             place.resumable = False
             facts = described(place.folder, weights)
-            return place.finish(ModelEntry(**record(name, origin, digests, repository.size(files)), **facts))
+            return place.finish(origin, digests, repository.size(files), **facts)
 
 
 def add_hub_dataset(
@@ -68,16 +68,15 @@ def add_hub_dataset(
     """
     repository = Repository("dataset", reference, token, reporter)
     origin = Origin(repository=repository.name, revision=repository.commit, part=config)
-    with making(cache, DatasetEntry, name, repository.commit) as place:
-        if existing := find_entry(cache, DatasetEntry, name):
-            return same_or_refused(existing, existing.origin == origin, reporter)
+    with making(cache, DatasetEntry, name, reporter, repository.commit) as place:
+        if existing := place.existing:
+            return place.same_or_refused(existing, existing.origin == origin)
         with about(str(repository)):
-            splits = fetched_splits(repository, config, place, reporter)
-            return add_rows(splits, cache, name, origin, reporter, place)
+            return add_rows(fetched_splits(repository, config, place), origin, place)
 
 
 def fetched_splits(
-    repository: Repository, config: str | None, place: Making, reporter: Reporter, only: str | None = None
+    repository: Repository, config: str | None, place: Making[AnyEntry], only: str | None = None
 ) -> dict[str, list[Path]]:
     """Fetch the files of a dataset's splits, or of one of them, beside the place of the entry.
 
@@ -85,7 +84,7 @@ def fetched_splits(
     """
     readme = [README] if README in repository.files else []
     place.begin(0)
-    repository.fetch(readme, place.fetched, reporter)
+    repository.fetch(readme, place.fetched)
     splits = splits_of(list(repository.files), place.fetched / README if readme else None, config)
     if only is not None and only not in splits:
         raise ConfigError(f"it has no split {only}; there are {', '.join(splits)}")
@@ -93,7 +92,7 @@ def fetched_splits(
     all_files = list(dict.fromkeys(file for files in splits.values() for file in files))
     place.begin(2 * repository.size(all_files))
     place.resumable = True
-    repository.fetch(all_files, place.fetched, reporter)
-    repository.verified(all_files, place.fetched, reporter)
+    repository.fetch(all_files, place.fetched)
+    repository.verified(all_files, place.fetched)
     place.resumable = False
     return {split: [place.fetched / file for file in files] for split, files in splits.items()}

@@ -105,23 +105,21 @@ def read_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry:
 
 
 def find_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> AnyEntry | None:
-    """Return the record of an entry in the cache, if there is a readable one of that name."""
-    return _read(entry_folder(cache, entry_type, name) / ENTRY_FILE, entry_type)
+    """Return the record of an entry in the cache, if there is a readable one in the folder of that name.
+
+    The entry takes the name of its folder, which may be a renamed copy.
+    """
+    path = entry_folder(cache, entry_type, name) / ENTRY_FILE
+    try:
+        return entry_type.model_validate_json(path.read_bytes()).model_copy(update={"name": path.parent.name})
+    except (OSError, ValidationError):
+        return None
 
 
 def list_entries(cache: Path, entry_type: type[AnyEntry]) -> list[AnyEntry]:
     """List the entries of a kind by name; folders without a readable record do not count."""
     paths = sorted((cache / KINDS[entry_type]).glob(f"[!.]*/{ENTRY_FILE}"))
-    return [entry for path in paths if (entry := _read(path, entry_type))]
-
-
-def _read(path: Path, entry_type: type[AnyEntry]) -> AnyEntry | None:
-    """Read a record, if possible; the entry takes the name of its folder, which may be a renamed copy."""
-    try:
-        entry = entry_type.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return entry.model_copy(update={"name": path.parent.name})
+    return [entry for path in paths if (entry := find_entry(cache, entry_type, path.parent.name))]
 
 
 def shipped_entries(entry_type: type[AnyEntry]) -> list[AnyEntry]:

@@ -52,7 +52,7 @@ class Repository:
             tree = api.list_repo_tree(name, repo_type=kind, revision=commit, recursive=True)
             files = [item for item in tree if isinstance(item, RepoFile)]
         self.kind: RepositoryKind = kind
-        self.name, self.commit, self._token = name, commit, token
+        self.name, self.commit, self._token, self._reporter = name, commit, token, reporter
         # none that would be written outside of the folder
         inside = [file for file in files if not Path(file.path).is_absolute() and ".." not in Path(file.path).parts]
         self.files = {file.path: file for file in inside}
@@ -64,17 +64,20 @@ class Repository:
         """Add up the bytes of some of its files."""
         return sum(self.files[path].size for path in paths)
 
-    def fetch(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> None:
+    def fetch(self, paths: Sequence[str], folder: Path) -> None:
         """Fetch files into a folder; parts that have arrived before are not fetched again. Raises: HubError."""
         done, total = 0, self.size(paths)
         for path in paths:
             target = folder / path
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                self._fetch_one(self.files[path], target, reporter, done, total)
+                self._fetch_one(self.files[path], target, done, total)
             done += self.files[path].size
 
-    def _fetch_one(self, file: "RepoFile", target: Path, reporter: Reporter, done: int, total: int) -> None:
+    def _fetch_one(self, file: "RepoFile", target: Path, done: int, total: int) -> None:
+        def progress(bytes_of_file: int) -> None:
+            self._reporter.progress(file.path, done + bytes_of_file, total)
+
         with hub_errors(self.kind, self.name, self.commit, self._token):
             from huggingface_hub import hf_hub_url
             from huggingface_hub.utils import build_hf_headers
@@ -85,10 +88,10 @@ class Repository:
             if part.exists() and part.stat().st_size > file.size:
                 part.unlink()
             with part.open("ab") as opened:
-                _stream(url, headers, opened, file.size, lambda now: reporter.progress(file.path, done + now, total))
+                _stream(url, headers, opened, file.size, progress)
             part.rename(target)
 
-    def verified(self, paths: Sequence[str], folder: Path, reporter: Reporter) -> dict[str, str]:
+    def verified(self, paths: Sequence[str], folder: Path) -> dict[str, str]:
         """Return the sha256 of each file, once all are what the Hub says they are; a file that is not is removed.
 
         Raises: HubError.
@@ -96,7 +99,7 @@ class Repository:
         done, total, digests, wrong = 0, self.size(paths), dict[str, str](), list[str]()
         for path in paths:
             file = self.files[path]
-            digests[path] = copied(folder / path, None, reporter, done, total)
+            digests[path] = copied(folder / path, None, self._reporter, done, total)
             done += file.size
             right = digests[path] == file.lfs.sha256 if file.lfs else _git_hash(folder / path) == file.blob_id
             if not right:

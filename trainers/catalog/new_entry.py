@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from trainers.catalog.entries import (
     ENTRY_FILE,
@@ -41,16 +41,18 @@ class Reporter:
         """Take the number of bytes of `what` that are done."""
 
 
-class Making:
+class Making(Generic[AnyEntry]):
     """The folder of an entry that is being made.
 
     Args:
-        target: folder that the entry will have.
         source: name of its source; what was begun from another source is removed.
     """
 
-    def __init__(self, target: Path, source: str) -> None:
-        self.target = target
+    def __init__(self, cache: Path, entry_type: type[AnyEntry], name: str, source: str, reporter: Reporter) -> None:
+        self._entry_type, self.reporter = entry_type, reporter
+        self.existing = find_entry(cache, entry_type, name)
+        """The entry that has this name already."""
+        self.target = target = entry_folder(cache, entry_type, name)
         self.folder = target.with_name(f".{target.name}{_APART}{source}")
         self.fetched = target.with_name(f".{target.name}{_APART}{source}{_APART}fetched")
         """Folder for files from which the entry is made but which it does not hold."""
@@ -64,26 +66,57 @@ class Making:
         """Make the folder.
 
         Args:
-            resumed: whether to keep what an interrupted addition left in it.
+            resumed: true to keep the files that an interrupted addition left in it.
         Raises: ConfigError, if the disk has no room for what is still missing.
         """
         if not resumed:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-        there = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
-        check_room(self.target.parent, max(0, needed_bytes - there))
+        present_bytes = sum(file.stat().st_size for folder in leftovers(self.target) for file in folder.rglob("*"))
+        check_room(self.target.parent, max(0, needed_bytes - present_bytes))
 
     def drop(self) -> None:
         """Remove the folder and the fetched files."""
         for folder in (self.folder, self.fetched):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def finish(self, entry: AnyEntry) -> AnyEntry:
-        """Write the record and give the folder its name, once all is on the disk."""
+    def finish(self, origin: Origin, digests: Mapping[str, str], size: int, **facts: Any) -> AnyEntry:
+        """Write the record and give the folder its name, once all is on the disk.
+
+        An entry that has the name already is returned instead, if it has the same files.
+
+        Args:
+            digests: sha256 of the entry's files by their names.
+            size: their bytes.
+            facts: fields that entries of this kind alone have.
+        Raises: ConfigError, if the name has an entry with other files.
+        """
+        digest = digest_of(digests)
+        if existing := self.existing:
+            self.drop()
+            return self.same_or_refused(existing, existing.digest == digest)
+        shared = {"name": self.target.name, "origin": origin, "added_at": time.time(), "bytes": size, "digest": digest}
+        entry = self._entry_type(**shared, **facts)
         write_whole(self.folder / ENTRY_FILE, entry.model_dump_json(indent=2) + "\n")
         move_whole(self.folder, self.target)
         self.drop()
         return entry
+
+    def same_or_refused(self, existing: AnyEntry, same: bool) -> AnyEntry:
+        """Return the existing entry if it is the one to add. Raises: ConfigError, if it is another one."""
+        kind = KINDS[self._entry_type]
+        if not same:
+            raise ConfigError(
+                f"{existing.name} is in the catalog of {kind} with other content ({origin_text(existing.origin)}); "
+                f"take another name with --name, or remove that one with `sweeps {kind} rm {existing.name}`"
+            )
+        self.reporter.say(f"{existing.name} is in the catalog already")
+        return existing
+
+
+def digest_of(digests: Mapping[str, str]) -> str:
+    """Compute an entry's digest from the sha256 of its files by their names."""
+    return hashlib.sha256("".join(f"{file}\0{digests[file]}\n" for file in sorted(digests)).encode()).hexdigest()
 
 
 def check_room(folder: Path, needed_bytes: int) -> None:
@@ -103,7 +136,9 @@ def leftovers(target: Path) -> list[Path]:
 
 
 @contextmanager
-def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "local") -> Generator[Making]:
+def making(
+    cache: Path, entry_type: type[AnyEntry], name: str, reporter: Reporter, source: str = "local"
+) -> Generator[Making[AnyEntry]]:
     """Hold the name while an entry is made; an error leaves nothing there, unless the `Making` is resumable.
 
     Raises: ConfigError, if the name is not allowed, if it belongs to the package or to a folder that is not an entry,
@@ -119,7 +154,7 @@ def making(cache: Path, entry_type: type[AnyEntry], name: str, source: str = "lo
             f"add it from there with `sweeps {kind} add FOLDER --name {name}`, or take another name with --name"
         )
     with held(target, kind):
-        made = Making(target, source)
+        made = Making(cache, entry_type, name, source, reporter)
         try:
             yield made
         except BaseException:
@@ -174,25 +209,6 @@ def check_name(name: str) -> None:
     """Refuse a text that cannot be the name of an entry. Raises: ConfigError."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise ConfigError(f"{name!r} is not a name for an entry, which has {NAME_RULE}; give one with --name")
-
-
-def same_or_refused(existing: AnyEntry, same: bool, reporter: Reporter) -> AnyEntry:
-    """Return the existing entry if it is the one to add. Raises: ConfigError, if it is another one."""
-    kind = KINDS[type(existing)]
-    if not same:
-        raise ConfigError(
-            f"{existing.name} is in the catalog of {kind} with other content ({origin_text(existing.origin)}); take "
-            f"another name with --name, or remove that one with `sweeps {kind} rm {existing.name}`"
-        )
-    reporter.say(f"{existing.name} is in the catalog already")
-    return existing
-
-
-def record(name: str, origin: Origin, digests: Mapping[str, str], size: int) -> dict[str, Any]:
-    """Return the fields that every new entry has; `digests` are the sha256 of its files by their names."""
-    text = "".join(f"{file}\0{digest}\n" for file, digest in sorted(digests.items()))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"name": name, "origin": origin, "added_at": time.time(), "bytes": size, "digest": digest}
 
 
 def copied(source: Path, target: Path | None, reporter: Reporter, done: int, total: int) -> str:

@@ -1,13 +1,22 @@
-"""Computes avg@k and pass@k of a policy on problems on which it was not trained."""
+"""Computes avg@k and pass@k of a policy on problems on which it was not trained; of a base model once for all runs."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from trainers.config import EvaluationConfig
 from trainers.evaluation.estimates import Counts, average, average_pass_at_k, mean
 from trainers.evaluation.problem_counts import ProblemCounts, count_problems
 from trainers.evaluation.problem_parts import PART_METRICS, PARTS, part_metric, split_problems
+from trainers.process.durable import write_whole
+from trainers.process.locks import locked
 from trainers.tasks.base import Completion, Judgement, Problem
+
+_LIBRARIES: Final = ("torch", "transformers", "trl", "math-verify", "sweep-service")
 
 
 class EvaluationResult(NamedTuple):
@@ -52,6 +61,37 @@ def evaluate(sample: Sampler, problems: Sequence[Problem], config: EvaluationCon
         ],
         counts,
     )
+
+
+def base_evaluation(
+    cache: Path,
+    key: Mapping[str, Any],
+    compute: Callable[[], EvaluationResult],
+    while_waiting: Callable[[], None] = lambda: None,
+) -> EvaluationResult:
+    """Return the stored evaluation of `key`, computing it if no process has done so before.
+
+    Processes that need the same one wait for the first; if that one dies, the next computes it. A damaged file counts
+    as missing.
+
+    Args:
+        cache: gets the result as evaluations/DIGEST.json.
+        key: everything that determines the evaluation, as JSON: model, task, sampling; library versions are added.
+        while_waiting: called a few times a second while another process computes; what it raises ends the waiting.
+    """
+    full_key = json.dumps({**key, "versions": {name: version(name) for name in _LIBRARIES}}, sort_keys=True)
+    path = cache / "evaluations" / f"{hashlib.sha256(full_key.encode()).hexdigest()[:32]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_suffix(".lock"), while_waiting):
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            counts = ProblemCounts(**stored["problems"])
+            if stored["key"] == full_key:
+                return EvaluationResult(stored["metrics"], stored["samples"], counts)
+        evaluation = compute()
+        content = evaluation._asdict() | {"problems": evaluation.problems._asdict()}
+        write_whole(path, json.dumps({"key": full_key, **content}, allow_nan=False))
+        return evaluation
 
 
 def _scores(groups: Sequence[Sequence[Judgement]], k: int) -> dict[str, float | None]:

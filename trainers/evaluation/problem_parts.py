@@ -40,5 +40,5 @@ def split_problems(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def part_metric(name: str, part: str) -> str:
-    """Return what a metric is called over one part: `eval/tune_part/avg_at_k`."""
+    """Return the name of a metric over one part: `eval/tune_part/avg_at_k`."""
     return f"eval/{part}/{name.removeprefix('eval/')}"

@@ -24,7 +24,7 @@ _BOX_ONLY: Final = (LatexExtractionConfig(boxed_match_priority=0),)
 
 
 class UnreadableGoldError(Exception):
-    """The gold answer is not mathematics that math-verify reads: what equals it cannot be known."""
+    """The gold answer is not mathematics that math-verify reads, so its equals cannot be known."""
 
 
 def main() -> int:

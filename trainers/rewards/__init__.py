@@ -27,7 +27,7 @@ def make_reward(
     """Make the reward of this name; whoever calls this closes it.
 
     Args:
-        settings: what differs from the defaults of the reward's own settings.
+        settings: changes to the defaults of the reward's own settings.
         correct_from: reward from which a completion counts as correct; None: as the reward says.
         setting: the setting that names the reward; errors begin with it.
     Raises: ConfigError, if there is no reward of this name or more than one, or if it cannot be made like this.

@@ -21,15 +21,14 @@ _NO_ANSWER = Judgement(reward=0.0, correct=False)
 
 
 class MathReward:
-    """Judges completions in child processes of its own; close it.
+    """Judges completions in a child process of its own; close it.
 
     Args:
-        processes: child processes, for this trainer process alone.
         deadline_s: processor time for one answer, in seconds.
     """
 
-    def __init__(self, processes: int = 1, deadline_s: float = 1.0) -> None:
-        self.graders = GraderPool(processes, deadline_s)
+    def __init__(self, deadline_s: float = 1.0) -> None:
+        self.graders = GraderPool(deadline_s=deadline_s)
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
         """Judge each completion of the problem beside it.
@@ -45,7 +44,7 @@ class MathReward:
         return [_judgement(*pair, next(verdicts)) if pair[1] else _NO_ANSWER for pair in pairs]
 
     def close(self) -> None:
-        """End the child processes."""
+        """End the child process."""
         self.graders.close()
 
 

@@ -51,7 +51,7 @@ def value_of(text: str) -> Fraction | None:
 
 
 def _is_mathematical(character: str) -> bool:
-    """Tell whether a character is what LaTeX has a command for: √, ±, ², ½, π."""
+    """True for a character for which LaTeX has a command: √, ±, ², ½, π."""
     if character.isascii():
         return False
     return character == _PI or says_by_form(character) or unicodedata.category(character) == "Sm"

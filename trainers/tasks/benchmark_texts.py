@@ -18,8 +18,8 @@ def benchmark_texts(names: Iterable[str], cache: Path) -> set[str]:
 
     Raises: ConfigError, if a benchmark is not in the catalog, or its file is damaged.
     """
-    read = (benchmark_rows(name, cache, "task.apart_from") for name in names)
-    return {same_text(problem.prompt) for rows in read for problem in rows.problems}
+    benchmarks = (benchmark_rows(name, cache, "task.apart_from") for name in names)
+    return {same_text(problem.prompt) for rows in benchmarks for problem in rows.problems}
 
 
 def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] = ()) -> DatasetRows:
@@ -27,7 +27,7 @@ def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] 
 
     Args:
         place: the setting that names the benchmark; errors begin with it.
-        columns: what rewards read beside problem and answer, which benchmarks do not have.
+        columns: columns that rewards read beside problem and answer; benchmarks have none.
     Raises: ConfigError, if it is not in the catalog, or its file is damaged, or columns are asked for.
     """
     if columns:
@@ -41,8 +41,8 @@ def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] 
             read_entry(cache, BenchmarkEntry, name)
             path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
         content = path.read_bytes()
-        read = [json.loads(line) for line in content.splitlines() if line.strip()]
-        problems = [Problem(str(row["problem"]), str(row["answer"])) for row in read]
+        rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+        problems = [Problem(str(row["problem"]), str(row["answer"])) for row in rows]
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -32,10 +32,9 @@ class Countdown(OneByOne):
     def __init__(self, config: CountdownTask) -> None:
         self._config = config
         problems = _different_problems(config)
-        held_out = problems[config.validation_every - 1 :: config.validation_every]
-        self._held_out = {_puzzle(problem) for problem in held_out}
+        self.validation = problems[config.validation_every - 1 :: config.validation_every]
+        self._held_out = {_puzzle(problem) for problem in self.validation}
         self.training = [problem for problem in problems if _puzzle(problem) not in self._held_out]
-        self.validation = held_out
 
     def judgement(self, problem: Problem, completion: Completion) -> Judgement:
         """Reward 1 if the whole completion uses each number of the prompt once and has the target's value, else 0.

@@ -1,4 +1,4 @@
-"""Reads the rows of a dataset: which are problems, and which are left out and why. Imports no torch."""
+"""Reads the rows of a dataset: its problems, and the rows left out with their reasons. Imports no torch."""
 
 import hashlib
 import json
@@ -193,8 +193,9 @@ def _shown(value: Any) -> str:
 
 def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
     """Name the task's columns that no row has, then those of `for_rewards`, each with the reward that reads it."""
-    named = {"prompt": data.prompt, "answer": data.answer} | {f"filter.{column}": column for column in data.filter}
-    for setting, column in named.items():
+    columns_by_setting = {"prompt": data.prompt, "answer": data.answer}
+    columns_by_setting |= {f"filter.{column}": column for column in data.filter}
+    for setting, column in columns_by_setting.items():
         if not _has(columns, column):
             yield f"task.data.{setting}: {data.ref} has no column {column}; it has {', '.join(columns)}"
     for column, reward in for_rewards.items():
@@ -213,7 +214,7 @@ def _unmatched(filters: Filter, seen: Mapping[str, Counter[str]], columns: Mappi
     for column, allowed in filters.items():
         values = seen[column]
         if column.partition(".")[0] in columns and not any(_allowed(json.loads(v), allowed) for v in values):
-            there = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
+            present = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
             more = ", …" if len(values) > _SHOWN_VALUES else ""
             expected = str(allowed) if isinstance(allowed, Range) else " or ".join(map(json.dumps, allowed))
-            yield f"task.data.filter.{column}: no row has {expected}; there are {there}{more}"
+            yield f"task.data.filter.{column}: no row has {expected}; there are {present}{more}"

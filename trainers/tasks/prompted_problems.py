@@ -34,14 +34,15 @@ class PromptedProblems:
         self.lengths = dict[str, list[int]]()
         self.training = self._asked("training", task.training)
         self.validation = self._asked("validation", task.validation)
-        repeated, contradicting = _repetitions(task)
+        answers = dict[str, str]()  # by problem, of its first row
+        contradicting = sum(answers.setdefault(same_text(row.prompt), row.answer) != row.answer for row in task.rows)
         lengths = [*self.lengths["training"], *self.lengths["validation"]]
         self.record = DataRecord(
             sources=tuple(task.sources),
             training=_digested(self.training),
             validation=_digested(self.validation),
             left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
-            repeated=repeated,
+            repeated=len(task.rows) - len(answers),
             contradicting=contradicting,
             prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
             rewards=task.reward_records,
@@ -111,11 +112,3 @@ def data_record(task: Task) -> DataRecord:
 
 def _digested(problems: Sequence[Problem]) -> Problems:
     return Problems.of(problem.content for problem in problems)
-
-
-def _repetitions(task: WordProblems) -> tuple[int, int]:
-    """Count the rows that repeat the problem of an earlier one, and those of them with another answer."""
-    answers, contradicting = dict[str, str](), 0
-    for row in task.rows:
-        contradicting += answers.setdefault(same_text(row.prompt), row.answer) != row.answer
-    return len(task.rows) - len(answers), contradicting

@@ -50,7 +50,7 @@ def misplaced_tokens(tokenizer: Any, ids: Sequence[int]) -> list[str]:
 
 
 def beyond_context(config: TrainingConfig, longest: int, context: int | None) -> list[str]:
-    """Say which completions may pass the model's context, after the longest prompt; all in tokens."""
+    """Return a sentence for each kind of completion that may exceed the model's context; all lengths in tokens."""
     lengths = {"rollout": config.rollout.max_completion_tokens, "evaluation": config.evaluation.max_completion_tokens}
     return [
         f"{part}.max_completion_tokens {completion}: with the longest prompt of {longest} tokens it exceeds the "

@@ -10,7 +10,7 @@ from trainers.tasks.same_text import same_text
 
 
 def shared_problems(config: TaskConfig, benchmark: str, cache: Path) -> int:
-    """Return how many problems of a benchmark are also problems of a task, up to layout.
+    """Count the problems of a benchmark that are also problems of a task, up to layout.
 
     Args:
         benchmark: its name in the catalog in `cache`.

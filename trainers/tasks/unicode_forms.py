@@ -1,4 +1,4 @@
-"""Compatibility forms of Unicode: which are mere layout, and which say something else than the characters in them.
+"""Compatibility forms of Unicode: some are mere layout, others say something else than the characters in them.
 
 A ligature or a wide digit is layout. A superscript, a subscript, a fraction or a character in a circle is not: without
 its form 3² were 32, 1½ were 11/2 and 3① were 31.

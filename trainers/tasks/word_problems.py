@@ -6,11 +6,12 @@ A policy made from scratch reads it through a byte-level tokenizer trained on th
 import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trainers.catalog.new_entry import about
 from trainers.config import WordProblemsTask
 from trainers.config.reward_config import reward_settings
 from trainers.errors import ConfigError, Faults
@@ -54,19 +55,18 @@ class WordProblems:
         benchmarks, datasets = set[str](), list[list[Problem]]()
         with faults.noted():
             benchmarks = benchmark_texts(config.apart_from, cache)
-        held_out, read = config.validation, [(config.data, "")]  # each with what errors begin with
-        if held_out is not None and held_out.benchmark is None:
-            read.append((held_out.dataset(config.data), "task.validation: "))
-        for data, place in read:
-            with faults.noted():
-                datasets.append(self._rows(lambda data=data: read_dataset(data, cache, columns), place, benchmarks))
-        if held_out is not None and (benchmark := held_out.benchmark) is not None:
+        with faults.noted():
+            datasets.append(self._rows(read_dataset(config.data, cache, columns), benchmarks))
+        if (held_out := config.validation) is not None and held_out.benchmark is not None:
             with faults.noted():
                 place = "task.validation.benchmark"
-                tested = self._rows(lambda: benchmark_rows(benchmark, cache, place, columns), "", benchmarks)
+                tested = self._rows(benchmark_rows(held_out.benchmark, cache, place, columns), benchmarks)
                 texts = {same_text(row.prompt) for row in tested}
-                datasets = [self._without(rows, "like_benchmark", _alike(rows, texts)) for rows in datasets]
+                datasets = [self._without_texts(rows, "like_benchmark", texts) for rows in datasets]
                 datasets.append(tested)
+        elif held_out is not None:
+            with faults.noted(), about("task.validation"):
+                datasets.append(self._rows(read_dataset(held_out.dataset(config.data), cache, columns), benchmarks))
         with faults.noted():
             if faults:
                 self._refuse_unreadable([row for rows in datasets for row in rows])
@@ -130,18 +130,14 @@ class WordProblems:
     def _teachable(self) -> list[Problem]:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
-    def _rows(self, read: Callable[[], DatasetRows], place: str, benchmarks: set[str]) -> list[Problem]:
+    def _rows(self, dataset: DatasetRows, benchmarks: set[str]) -> list[Problem]:
         """Return a dataset's problems without those of the benchmarks and those that the reward cannot judge."""
-        try:
-            dataset = read()
-            self.sources.append(dataset.source)
-            self.left_out += dataset.left_out
-            rows = self._without(dataset.problems, "like_benchmark", _alike(dataset.problems, benchmarks))
-            if self.config.unreadable_answers == "refuse":
-                return rows
-            return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
-        except ConfigError as error:
-            raise ConfigError(*(f"{place}{problem}" for problem in error.problems)) from error
+        self.sources.append(dataset.source)
+        self.left_out += dataset.left_out
+        rows = self._without_texts(dataset.problems, "like_benchmark", benchmarks)
+        if self.config.unreadable_answers == "refuse":
+            return rows
+        return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
 
     def _is_unreadable(self, row: Problem) -> bool:
         return self.config.judging.name == "number" and value_of(row.answer) is None
@@ -161,13 +157,13 @@ class WordProblems:
         held_out = self.config.validation
         if held_out is None:
             (rows,) = datasets
-            training, validation = _parted(rows, self.config)
+            training, validation = _every_nth_apart(rows, self.config)
         else:
             training, validation = datasets
             if (count := held_out.problems) is not None and count < len(validation):
                 validation = [validation[place * len(validation) // count] for place in range(count)]  # spread evenly
             texts = {same_text(row.prompt) for row in validation}
-            training = self._without(training, "like_validation", _alike(training, texts))
+            training = self._without_texts(training, "like_validation", texts)
         reasons = [reason for reason, _ in self.left_out]
         counts = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
         if problems := [
@@ -177,6 +173,10 @@ class WordProblems:
         ]:
             raise ConfigError(*problems)
         return training, validation
+
+    def _without_texts(self, rows: Sequence[Problem], reason: Reason, texts: set[str]) -> list[Problem]:
+        """Leave out the rows whose problem is one of these texts, up to layout."""
+        return self._without(rows, reason, [bool(texts) and same_text(row.prompt) in texts for row in rows])
 
     def _without(self, rows: Sequence[Problem], reason: Reason, left: Sequence[bool]) -> list[Problem]:
         """Leave out the rows for which `left` is true, for this reason."""
@@ -194,12 +194,7 @@ def boxed(problem: Problem) -> str:
     return rf"\boxed{{{problem.answer}}}"
 
 
-def _alike(rows: Sequence[Problem], texts: set[str]) -> list[bool]:
-    """Tell of each row whether its problem is among these, up to layout."""
-    return [same_text(row.prompt) in texts for row in rows] if texts else [False] * len(rows)
-
-
-def _parted(rows: Sequence[Problem], config: WordProblemsTask) -> tuple[list[Problem], list[Problem]]:
+def _every_nth_apart(rows: Sequence[Problem], config: WordProblemsTask) -> tuple[list[Problem], list[Problem]]:
     """Part rows into training and validation: every n-th different problem, with its repetitions, is for validation."""
     texts = [same_text(row.prompt) for row in rows]
     different = list(dict.fromkeys(texts))

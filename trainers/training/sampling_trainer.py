@@ -22,8 +22,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.config import TrainingConfig, VLLMEngine
 from trainers.errors import DivergedError, SamplingInterruptedError, StoppedError
-from trainers.evaluation.base_evaluation import base_evaluation
-from trainers.evaluation.evaluate import EvaluationResult, evaluate
+from trainers.evaluation.evaluate import EvaluationResult, base_evaluation, evaluate
 from trainers.policy.checkpoints import UNFINISHED
 from trainers.policy.load_policy import load_policy, load_tokenizer, lora, refuse
 from trainers.policy.model_folder import model_digest

@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.strategies import DRAWING
 from sweep_service.errors import InvalidSpec
-from sweep_service.intake.extension_check import check_extension
+from sweep_service.intake.added_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.spec import Seeds, SweepSpec
 from tests.refusals import refusals

@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sweep_service.errors import InvalidSpec
-from sweep_service.intake.added_check import MeasuredSweep, check_added
-from sweep_service.intake.extension_check import check_extension
+from sweep_service.intake.added_check import MeasuredSweep, check_added, check_extension
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.intake.whole_check import check_spec
 from sweep_service.settings import Settings, allowed_commands, may_run

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import PATIENT_S
-from trainers.evaluation.base_evaluation import base_evaluation
-from trainers.evaluation.evaluate import EvaluationResult
+from trainers.evaluation.evaluate import EvaluationResult, base_evaluation
 from trainers.evaluation.problem_counts import ProblemCounts
 
 EVALUATION = EvaluationResult(

@@ -36,7 +36,7 @@ def test_answers_that_look_like_worked_solutions_are_warned_of(
     tmp_path: Path, answers: list[str], data: dict[str, str], median: int | None
 ) -> None:
     config, shown = previewed(tmp_path, answers, **data)
-    told, last = _warnings(config, shown)[-1:], text(shown).splitlines()[-1]
+    told, last = list(_warnings(config, shown))[-1:], text(shown).splitlines()[-1]
     if median is None:
         assert (told, "worked" in last) == ([], False)
     else:
