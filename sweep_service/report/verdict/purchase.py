@@ -2,11 +2,12 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
@@ -26,29 +27,19 @@ _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
-def next_purchase(
-    verdict: Verdict,
-    rows: Mapping[str, ConfigRow],
-    arms: Sequence[Arm],
-    tuned: Sequence[Arm],
-    sweep: Sweep,
-    looks: int,
-) -> Purchase | None:
-    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
-
-    Rows are all configs' results by id; arms are the confirmed configs without collapsed runs, `tuned` all configs on
-    the tune seeds; `looks` is how often confirm results have been looked at.
-    """
+def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
+    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it."""
+    sweep = tables.inputs.sweep
     relevant = sweep.spec.objective.relevant
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(rows, tuned, sweep.id, relevant)
+        return _confirm_stage(tables, sweep.id, relevant)
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if comparison.tolerated is not None:
         return _runs_without_collapse(comparison, comparison.tolerated, sweep)
-    ask = _Ask(sweep.id, relevant, confidence_of(looks + 1))
-    purchase = _more_seeds(comparison, arms, tuned, ask)
+    ask = _Ask(sweep.id, relevant, confidence_of(tables.inputs.looks + 1))
+    purchase = _more_seeds(comparison, tables, ask)
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
@@ -62,7 +53,7 @@ class _Ask(NamedTuple):
     """Confidence of the interval at the next look."""
 
 
-def _more_seeds(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm], ask: _Ask) -> Purchase:
+def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
     relevant = ask.relevant
     ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
@@ -72,7 +63,7 @@ def _more_seeds(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm
         return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=None)
     if comparison.with_collapsed:
         return _whole_pairs(comparison, ask)
-    seen = _seen(comparison, arms, tuned)
+    seen = _seen(comparison, tables)
     if seen is None:
         needed = count(least, "more confirm seed")
         text = f"An interval takes {needed} on these two configs; how wide it will be cannot be estimated yet."
@@ -107,14 +98,14 @@ def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
     return Purchase(text=text, config_ids=ids, more_seeds=more, difference=ask.relevant, power=None)
 
 
-def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> ResultsSoFar | None:
+def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
     """Return what is known about the difference; None if nothing is about the spread over seeds."""
     pair = comparison.config_id, comparison.comparator_id
     if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
         of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
     else:
-        of_pair = Pairs(arms).spread()
-    before = [arm for arm in tuned if arm.config_id in pair]
+        of_pair = Pairs(tables.whole_arms).spread()
+    before = [arm for arm in tables.tuned_arms if arm.config_id in pair]
     spread = of_pair or Pairs(before).spread()
     if spread is None:
         return None
@@ -126,7 +117,7 @@ def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> 
         known_df=spread[1] if of_pair else 0,
     )
     counted = comparison.seed_error is None or comparison.problem_error is not None
-    confirmed = [arm for arm in arms if arm.config_id in pair]
+    confirmed = [arm for arm in tables.whole_arms if arm.config_id in pair]
     return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
 
 
@@ -202,17 +193,15 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     )
 
 
-def _confirm_stage(
-    rows: Mapping[str, ConfigRow], arms: Sequence[Arm], sweep_id: str, relevant: float
-) -> Purchase | None:
+def _confirm_stage(tables: ReportTables, sweep_id: str, relevant: float) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
-    tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
+    tuned = sorted((row for row in tables.rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
     if not leading:
         return None
     baselines = [row for row in tuned if row not in leading and {Role.BASELINE, Role.DAPO} & set(row.roles)]
     ids = [row.id for row in (*leading, *baselines)]
-    compared = [arm for arm in arms if arm.config_id in ids]
+    compared = [arm for arm in tables.tuned_arms if arm.config_id in ids]
     spread = Pairs(compared).spread()
     best = "config" if len(leading) == 1 else str(len(leading))
     ask = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
