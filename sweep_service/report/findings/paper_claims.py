@@ -71,19 +71,17 @@ def _pair(facts: Facts) -> _Pair | None:
 
 
 def _steadier(facts: Facts) -> Evidence | None:
+    def unsteadiness(trial: TrialRow) -> float | None:
+        steps, entropy = _by_rollout(facts, trial, "entropy")
+        if entropy.size < _FEWEST_POINTS:
+            return None
+        fitted = np.polynomial.Polynomial.fit(steps, entropy, 1)(steps)
+        return float(np.mean((entropy - fitted) ** 2))
+
     def outcome(low: float, high: float) -> Holds:
         return Holds.HOLDS if high < 0 else Holds.FAILS if low > 0 else Holds.UNDECIDED
 
-    what = "variance of entropy about its straight line over training"
-    return _compared(facts, what, lambda trial: _unsteadiness(facts, trial), outcome)
-
-
-def _unsteadiness(facts: Facts, trial: TrialRow) -> float | None:
-    steps, entropy = _by_rollout(facts, trial, "entropy")
-    if entropy.size < _FEWEST_POINTS:
-        return None
-    fitted = np.polynomial.Polynomial.fit(steps, entropy, 1)(steps)
-    return float(np.mean((entropy - fitted) ** 2))
+    return _compared(facts, "variance of entropy about its straight line over training", unsteadiness, outcome)
 
 
 def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values]:
@@ -91,13 +89,17 @@ def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values
     series = facts.inputs.get(trial.id, key)
     if series is None or not series.present.values.size:
         return np.empty(0), np.empty(0)
-    found = by_rollout(series, facts.configs[trial.config_id].updates_per_rollout, key).present
-    return found.steps.astype(float), found.values
+    means = by_rollout(series, facts.configs[trial.config_id].updates_per_rollout, key).present
+    return means.steps.astype(float), means.values
 
 
 def _in_range(*keys: str) -> Callable[[Facts], Evidence | None]:
     """Return the look for the claim that the first of these metrics that was recorded stays in PPO clip's range."""
     reach = math.log(IN_RANGE)
+
+    def typical(facts: Facts, key: str, trial: TrialRow) -> float | None:
+        values = _by_rollout(facts, trial, key)[1]
+        return float(np.median(np.abs(values))) if values.size else None
 
     def outcome(low: float, high: float) -> Holds:
         if -reach < low and high < reach:
@@ -107,16 +109,11 @@ def _in_range(*keys: str) -> Callable[[Facts], Evidence | None]:
     def look(facts: Facts) -> Evidence | None:
         for key in keys:
             what = f"median of |{key}| over training (in range: a factor of {IN_RANGE:g} at most)"
-            if found := _compared(facts, what, partial(_typical, facts, key), outcome):
-                return found
+            if evidence := _compared(facts, what, partial(typical, facts, key), outcome):
+                return evidence
         return None
 
     return look
-
-
-def _typical(facts: Facts, key: str, trial: TrialRow) -> float | None:
-    values = _by_rollout(facts, trial, key)[1]
-    return float(np.median(np.abs(values))) if values.size else None
 
 
 def _compared(
@@ -134,13 +131,15 @@ def _compared(
     logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
     if pair is None or not logs or len(logs) != len(values):
         return None
-    found = mean_interval(logs)
-    low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
-    ratio = estimate(math.exp(found.mean), low, high)
-    text = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {ratio}{pair.ending}{_unvaried(found)}"
-    held = Holds.UNDECIDED if found.low is None or found.high is None else outcome(found.low, found.high)
-    result = Interval(found.n, math.exp(found.mean), None, low, high)
-    return Evidence(text, outcome=held, figures=figures_of(result))
+    log = mean_interval(logs)
+    low, high = (None if bound is None else math.exp(bound) for bound in (log.low, log.high))
+    ratio = Interval(log.n, math.exp(log.mean), None, low, high)
+    text = (
+        f"{pair.config.label} divided by {pair.baseline.label}, {what}: {estimate(ratio.mean, low, high)}"
+        f"{pair.ending}{_unvaried(log)}"
+    )
+    held = Holds.UNDECIDED if log.low is None or log.high is None else outcome(log.low, log.high)
+    return Evidence(text, outcome=held, figures=figures_of(ratio))
 
 
 def _unvaried(result: Interval) -> str:
@@ -181,8 +180,7 @@ def _no_more_divergences(facts: Facts) -> Evidence | None:
     (bad, n), (base_bad, base_n) = _gone_wrong(facts, rows), _gone_wrong(facts, [*facts.twins.values()])
     if not n or not base_n:
         return None
-    p = _one_sided_p(bad, n, base_bad, base_n)
-    low, high = _difference_of_shares(bad, n, base_bad, base_n)
+    p, low, high = _shares_apart(bad, n, base_bad, base_n)
     outcome = Holds.FAILS if p < (1 - CONFIDENCE) / 2 else Holds.HOLDS if high < MORE_OFTEN else Holds.UNDECIDED
     worst = max(rows, key=lambda row: (row.reward_collapsed / max(1, sum(row.states.values())), -row.number))
     where = f" Most in {worst.label}: {worst.reward_collapsed} of {sum(worst.states.values())}." if bad else ""
@@ -200,23 +198,21 @@ def _no_more_divergences(facts: Facts) -> Evidence | None:
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
     """Return the number of trials that diverged or collapsed, and of those that have a result."""
     ids = {row.id for row in rows}
-    kept = [t for t in facts.trials if t.config_id in ids and t.objective is not None]
-    return sum(trial.reward_collapsed for trial in kept), len(kept)
+    trials = [trial for trial in facts.trials if trial.config_id in ids and trial.objective is not None]
+    return sum(trial.reward_collapsed for trial in trials), len(trials)
 
 
 @lru_cache
-def _one_sided_p(hits: int, n: int, others: int, m: int) -> float:
-    """Return the p value of Fisher's exact test for a larger share in the first sample."""
-    return float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
+def _shares_apart(hits: int, n: int, others: int, m: int) -> tuple[float, float, float]:
+    """Return the p value of Fisher's exact test for hits/n > others/m, and the bounds of their difference.
 
-
-@lru_cache
-def _difference_of_shares(hits: int, n: int, others: int, m: int) -> tuple[float, float]:
-    """Return Newcombe's interval of hits/n - others/m, from Wilson's of both."""
-    mine, theirs = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
+    The interval is Newcombe's, from Wilson's of both shares.
+    """
+    p = float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
+    one, two = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
     share, other = hits / n, others / m
-    low = share - other - math.hypot(share - mine.low, theirs.high - other)
-    return low, share - other + math.hypot(mine.high - share, other - theirs.low)
+    low = share - other - math.hypot(share - one.low, two.high - other)
+    return p, low, share - other + math.hypot(one.high - share, other - two.low)
 
 
 PAPER_CLAIMS: Final = (
