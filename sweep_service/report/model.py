@@ -192,6 +192,11 @@ class Comparison(ReportPart):
     detectable: float | None
     """True difference that as many seeds would find with 80 % probability."""
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Ids of the config and of its comparator."""
+        return self.config_id, self.comparator_id
+
 
 class TieMember(ReportPart):
     """A config that may be the best one, or may not."""

@@ -91,17 +91,18 @@ def _seed_disagreement(facts: Facts) -> Evidence | None:
         texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
     if not texts:
         return None
-    ids = {comparison.config_id, comparison.comparator_id}
     seeds = {*apart, *(against if comparison.outcome in (Outcome.BETTER, Outcome.WORSE) else ())}
-    trials = [t.id for t in facts.trials if t.config_id in ids and t.stage is Stage.CONFIRM and t.seed in seeds]
+    trials = [
+        t.id for t in facts.trials if t.config_id in comparison.pair and t.stage is Stage.CONFIRM and t.seed in seeds
+    ]
     text = "; ".join(texts)
     return Evidence(f"{text[:1].upper()}{text[1:]}.", trials)
 
 
 def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
     """Return config minus comparator by confirm seed."""
-    mine, theirs = (facts.rows[id_].confirm for id_ in (comparison.config_id, comparison.comparator_id))
-    return mine.minus(theirs) if mine and theirs else {}
+    one, other = (facts.rows[id_].confirm for id_ in comparison.pair)
+    return one.minus(other) if one and other else {}
 
 
 def _typical_spread(facts: Facts, comparison: Comparison) -> float:
@@ -134,7 +135,7 @@ def _evaluation_noise(facts: Facts) -> Evidence | None:
     if comparison is None or comparison.standard_error is None:
         return None
     trials = {trial.id: trial for trial in facts.trials}
-    errors = [_mean_error(facts.rows[id_].confirm, trials) for id_ in (comparison.config_id, comparison.comparator_id)]
+    errors = [_mean_error(facts.rows[id_].confirm, trials) for id_ in comparison.pair]
     if None in errors:
         return None
     noise = math.hypot(*(error for error in errors if error is not None))

@@ -151,17 +151,16 @@ def _no_worse(facts: Facts) -> Evidence | None:
     pair = _pair(facts)
     if pair is None:
         return None
-    ids = (pair.config.id, pair.baseline.id)
-    comparison = next((c for c in facts.comparisons if (c.config_id, c.comparator_id) == ids), None)
+    comparison = next((one for one in facts.comparisons if one.pair == (pair.config.id, pair.baseline.id)), None)
     if comparison is not None:
-        found = Interval(comparison.num_seeds, comparison.difference, None, comparison.low, comparison.high)
+        result = Interval(comparison.num_seeds, comparison.difference, None, comparison.low, comparison.high)
     else:
-        mine, theirs = pair.config.tune, pair.baseline.tune
-        deltas = mine.minus(theirs) if mine and theirs else {}
+        own, other = pair.config.tune, pair.baseline.tune
+        deltas = own.minus(other) if own and other else {}
         if not deltas:
             return None
-        found = mean_interval([*deltas.values()])
-    low, high, outcome, note = found.low, found.high, Holds.UNDECIDED, ""
+        result = mean_interval([*deltas.values()])
+    low, high, outcome, note = result.low, result.high, Holds.UNDECIDED, ""
     if high is not None and high < 0 and (low is None or low <= -MARGIN):
         outcome = Holds.FAILS
     elif low is not None and low > -MARGIN:
@@ -169,10 +168,10 @@ def _no_worse(facts: Facts) -> Evidence | None:
         note = "" if comparison is not None else " The same seeds chose it, so this cannot show that it holds."
     stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
     evidence = (
-        f"{pair.config.label} minus {pair.baseline.label}: {estimate(found.mean, low, high, sign=True)}, "
-        f"{count(found.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(found)}"
+        f"{pair.config.label} minus {pair.baseline.label}: {estimate(result.mean, low, high, sign=True)}, "
+        f"{count(result.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(result)}"
     )
-    return Evidence(evidence, outcome=outcome, figures=figures_of(found))
+    return Evidence(evidence, outcome=outcome, figures=figures_of(result))
 
 
 def _no_more_divergences(facts: Facts) -> Evidence | None:

@@ -56,7 +56,7 @@ class _Ask(NamedTuple):
 def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
     relevant = ask.relevant
-    ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
+    ids, n = [*comparison.pair], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
     if not least and comparison.standard_error is None:
         text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
@@ -94,18 +94,16 @@ def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
         f"{count(more, 'more confirm seed')} would show the difference without them: "
         f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
     )
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=ask.relevant, power=None)
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=more, difference=ask.relevant, power=None)
 
 
 def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
     """Return what is known about the difference; None if nothing is about the spread over seeds."""
-    pair = comparison.config_id, comparison.comparator_id
     if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
         of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
     else:
         of_pair = Pairs(tables.whole_arms).spread()
-    before = [arm for arm in tables.tuned_arms if arm.config_id in pair]
+    before = [arm for arm in tables.tuned_arms if arm.config_id in comparison.pair]
     spread = of_pair or Pairs(before).spread()
     if spread is None:
         return None
@@ -117,7 +115,7 @@ def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
         known_df=spread[1] if of_pair else 0,
     )
     counted = comparison.seed_error is None or comparison.problem_error is not None
-    confirmed = [arm for arm in tables.whole_arms if arm.config_id in pair]
+    confirmed = [arm for arm in tables.whole_arms if arm.config_id in comparison.pair]
     return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
 
 
@@ -153,8 +151,7 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
         f"These {count(comparison.num_seeds, 'confirm seed')} would have shown a true difference of {relevant:g} with "
         f"{_percent(reached)} probability; more seeds would find smaller ones."
     )
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=reached)
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=relevant, power=reached)
 
 
 def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
@@ -173,8 +170,7 @@ def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Swee
         text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
         text += f"sweeps extend {sweep.id} --confirm-seeds {more}"
     relevant, seeds = sweep.spec.objective.relevant, 0 if needed is None else more
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=None)
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=relevant, power=None)
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
