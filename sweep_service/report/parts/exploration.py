@@ -16,7 +16,7 @@ from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Effect, EffectLevel, Exploration
 from sweep_service.report.parts.factors import Coding, Factor, code
 from sweep_service.report.parts.surface import surface
-from sweep_service.report.parts.tuned_points import SeedFit, TunedPoint, fit_seeds, searched, tuned_points
+from sweep_service.report.parts.tuned_points import TunedPoint, fit_seeds, searched, tuned_points
 from sweep_service.report.statistics.critical_values import Floats, student_critical
 from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_of_t, p_text
 from sweep_service.report.sweep_facts import Facts
@@ -78,7 +78,11 @@ def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
     if len(points) < MIN_CONFIGS or not (names := searched(facts, points)):
         return None
     seeds = fit_seeds([point.values for point in points])
-    noise = spread = _spread(points, seeds)
+    spread = None
+    if seeds.variance:
+        per_config = len(points) / sum(1 / len(point.values) for point in points)
+        spread = EffectNoise(seeds.variance / per_config, seeds.df, "spread over seeds")
+    noise = spread  # where the design leaves nothing else
     factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, spread)
     left_p = None
     if whole.variance:
@@ -87,14 +91,6 @@ def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
     effects = _effects(factors, whole, seeds.means, noise)
     order = sorted(range(len(names)), key=lambda i: (-effects[i][1], names[i]))
     return Analysis([effects[i][0] for i in order], [factors[i] for i in order], seeds.means, noise, left_p)
-
-
-def _spread(points: Sequence[TunedPoint], seeds: SeedFit) -> EffectNoise | None:
-    """Return the error of a config's mean by its spread over seeds, for designs that leave nothing else."""
-    if not seeds.variance:
-        return None
-    per_config = len(points) / sum(1 / len(point.values) for point in points)
-    return EffectNoise(seeds.variance / per_config, seeds.df, "spread over seeds")
 
 
 def _design(
@@ -124,7 +120,7 @@ def _effects(
     factors: Sequence[Factor], whole: LinearFit, means: Floats, noise: EffectNoise | None
 ) -> list[tuple[Effect, float]]:
     """Return each parameter's effect, with the sum of squares that it alone explains."""
-    found: list[tuple[Effect, float]] = []
+    effects: list[tuple[Effect, float]] = []
     start = 1
     for factor in factors:
         width = factor.columns.shape[1]
@@ -133,21 +129,21 @@ def _effects(
         rows = np.zeros((len(factor.values), len(whole.beta)))
         rows[:, 0] = 1
         rows[:, start : start + width] = factor.levels
-        known = noise if df == width else None  # else levels are mixed up with other parameters
+        own_noise = noise if df == width else None  # else levels are mixed up with other parameters
         f = explained / df / noise.variance if noise and df else None
         effect = Effect(
             name=factor.name,
             label=short_name(factor.name),
-            levels=_levels(factor, rows, whole, known) if df == width else _raw_levels(factor, means),
+            levels=_levels(factor, rows, whole, own_noise) if df == width else _raw_levels(factor, means),
             df=df,
             f=f,
             p=None if f is None or noise is None else p_of_f(f, df, noise.df),
-            trend_p=_trend_p(factor, rows, whole, known),
+            trend_p=_trend_p(factor, rows, whole, own_noise),
             kind="trend" if factor.trend else "levels",
         )
-        found.append((effect, explained))
+        effects.append((effect, explained))
         start += width
-    return found
+    return effects
 
 
 def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:

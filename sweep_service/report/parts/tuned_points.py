@@ -20,7 +20,6 @@ _LOG_RANGE = 20.0
 class TunedPoint:
     """A config of the space with a tune result."""
 
-    config_id: str
     params: Mapping[str, Any]
     """The space's parameters by dotted name."""
     values: Mapping[int, float]
@@ -44,7 +43,7 @@ def tuned_points(facts: Facts) -> list[TunedPoint]:
     """Return the configs of the space that have a tune result, by number."""
     collapsed = collapsed_in_tuning(facts)
     return [
-        TunedPoint(config.id, config.params, tune.by_seed, config.id in collapsed)
+        TunedPoint(config.params, tune.by_seed, config.id in collapsed)
         for config in facts.inputs.configs
         if Role.SPACE in config.roles and (tune := facts.rows[config.id].tune) is not None
     ]

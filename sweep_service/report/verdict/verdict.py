@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.table_rows import is_comparator
@@ -46,6 +46,9 @@ def compare(tables: ReportTables) -> list[Comparison]:
         results = {id_: every_run[id_] if id_ in few else whole_runs[id_] for id_ in every_run}
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
+            own, other = (confirm_runs(trials, [one]) for one in (id_, comparator.id))
+            levels = _level(id_, trials), _level(comparator.id, trials)
+            weighed = weigh(_outcome(result, objective.relevant), result, own, other, levels)
             comparison = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
@@ -53,23 +56,15 @@ def compare(tables: ReportTables) -> list[Comparison]:
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
                 differs_in=differs_in(tables.configs[id_], comparator),
-                **_weighed(result, id_, comparator.id, trials, objective.relevant),
+                own=own,
+                other=other,
+                **weighed._asdict(),
                 **asdict(result),
                 with_collapsed=id_ in few,
                 failed_bounds=failed_bounds(trials, id_, comparator.id, id_ in few) if are_shares else None,
             )
             comparisons.setdefault((id_, comparator.id), comparison)
     return list(comparisons.values())
-
-
-def _weighed(
-    result: Difference, config_id: str, comparator_id: str, trials: Sequence[TrialRow], relevant: float
-) -> dict[str, Any]:
-    """Return the outcome of a comparison in which collapses count, and the runs that it rests on."""
-    own, other = (confirm_runs(trials, [id_]) for id_ in (config_id, comparator_id))
-    levels = _level(config_id, trials), _level(comparator_id, trials)
-    weighed = weigh(_outcome(result, relevant), result, own, other, levels)
-    return {"own": own, "other": other, **weighed._asdict()}
 
 
 def _level(config_id: str, trials: Sequence[TrialRow]) -> float:
