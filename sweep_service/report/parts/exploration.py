@@ -16,7 +16,7 @@ from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Effect, EffectLevel, Exploration
 from sweep_service.report.parts.factors import Coding, Factor, code
 from sweep_service.report.parts.surface import surface
-from sweep_service.report.parts.tuned_points import TunedPoint, fit_seeds, searched, tuned_points
+from sweep_service.report.parts.tuned_points import TunedPoint, fit_seeds, tuned_points
 from sweep_service.report.statistics.critical_values import Floats, student_critical
 from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_of_t, p_text
 from sweep_service.report.sweep_facts import Facts
@@ -75,7 +75,9 @@ def exploration(facts: Facts) -> Exploration | None:
 
 
 def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
-    if len(points) < MIN_CONFIGS or not (names := searched(facts, points)):
+    varied = facts.inputs.sweep.spec.space.varied
+    names = [name for name in varied if len({repr(point.params.get(name)) for point in points}) > 1]
+    if len(points) < MIN_CONFIGS or not names:
         return None
     seeds = fit_seeds([point.values for point in points])
     spread = None

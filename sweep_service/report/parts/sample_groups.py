@@ -22,7 +22,9 @@ def sample_groups(facts: Facts) -> list[SampleGroup]:
     with_samples = [trial for trial in facts.trials if trial.id in by_trial]
     with_samples.sort(key=lambda trial: (trial.stage is Stage.CONFIRM, -trial.seed))  # a config's last one is shown
     trials = {trial.config_id: trial for trial in with_samples}
-    groups = [(role, row, trials[row.id], by_trial[trials[row.id].id]) for role, row in _shown(facts, trials.keys())]
+    groups: list[tuple[_Kind, ConfigRow, list[Sample]]] = [
+        (kind, row, by_trial[trials[row.id].id]) for kind, row in _shown(facts, trials.keys())
+    ]
     prompts: dict[str, int] = {}  # those that all groups have, with their position in the first group
     if groups:
         shared = set[str].intersection(*({sample.prompt for sample in samples} for *_, samples in groups))
@@ -30,18 +32,18 @@ def sample_groups(facts: Facts) -> list[SampleGroup]:
         prompts = {prompt: place for place, prompt in enumerate(first) if prompt in shared}
     return [
         SampleGroup(
-            role=role,
+            role=kind,
             config_id=row.id,
             label=row.label,
-            trial_id=trial.id,
-            seed=trial.seed,
+            trial_id=trials[row.id].id,
+            seed=trials[row.id].seed,
             step=samples[0].step,
             items=[
                 SampledCompletion(prompt=sample.prompt, completion=sample.completion, reward=sample.reward)
                 for sample in sorted(samples, key=lambda sample: prompts.get(sample.prompt, math.inf))[:MOST]
             ],
         )
-        for role, row, trial, samples in groups
+        for kind, row, samples in groups
     ]
 
 

@@ -54,12 +54,6 @@ def collapsed_in_tuning(facts: Facts) -> set[str]:
     return {trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE and trial.reward_collapsed}
 
 
-def searched(facts: Facts, points: Sequence[TunedPoint]) -> list[str]:
-    """Return the space's parameters that take at least two values among these points."""
-    names = facts.inputs.sweep.spec.space.varied
-    return [name for name in names if len({repr(point.params.get(name)) for point in points}) > 1]
-
-
 def fit_seeds(results: Sequence[Mapping[int, float]]) -> SeedFit:
     """Fit config and seed effects by least squares, so that a missing seed does not bias a config's mean.
 
