@@ -131,5 +131,5 @@ def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
 
 
 def is_comparator(row: ConfigRow) -> bool:
-    """Say whether the config is only there to be compared with."""
+    """Return True if the config is only there to be compared with."""
     return Role.SPACE not in row.roles

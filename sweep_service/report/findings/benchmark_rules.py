@@ -79,7 +79,7 @@ def _model(evaluation: Evaluation, facts: Facts, num_starts: int) -> str:
 
 
 def _remedies(facts: Facts, lacking: Sequence[Evaluation]) -> list[str]:
-    """Say what lets the next sweep measure them, and how to try again now."""
+    """Name the settings that let the next sweep measure them, and the command that tries again now."""
     remedies = list[str]()
     if any(one.ending is Ending.OVER_BUDGET for one in lacking):
         remedies.append("Raise budget.max_gpu_hours, or lower budget.max_trial_hours, which each evaluation reserves.")

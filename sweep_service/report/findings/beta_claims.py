@@ -37,7 +37,7 @@ class _BetaQuestion:
     """Sign of the effect if the claim holds."""
 
     def look(self, facts: Facts) -> Evidence | None:
-        """Return what the sweep says to the claim; None where no beta varies."""
+        """Return the sweep's evidence on the claim; None where no beta varies."""
         runs = beta_runs(facts, self.beta)
         everything, steady = beta_effect(runs), beta_effect([run for run in runs if run.steady])
         if everything is None:
@@ -82,7 +82,7 @@ def _subject(question: _BetaQuestion) -> str:
 
 
 def _ends_text(effect: BetaEffect, question: _BetaQuestion) -> str:
-    """Return what the beta does at both ends of the other one, and whether that differs; empty with one value."""
+    """Describe the effects at both ends of the other beta, and their difference; empty with one value."""
     if effect.ends is None:
         return ""
     bounds = "no intervals"
@@ -130,7 +130,7 @@ def _no_interval(facts: Facts, average: Interval) -> str:
 
 
 def _left_out(effect: BetaEffect, runs: Sequence[BetaRun], everything: BetaEffect | None) -> str:
-    """Return what the figures leave out.
+    """Name the seeds and trials that the figures leave out.
 
     Args:
         everything: the effect with collapsed trials; None if there is none without them.

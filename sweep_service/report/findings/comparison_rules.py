@@ -48,7 +48,7 @@ def _at_ceiling(facts: Facts) -> Evidence | None:
 
 
 def _unequal_budget(facts: Facts) -> Evidence | None:
-    """See whether the best config and its comparator trained for the same budget."""
+    """Compare the budgets of the best config and its comparator."""
     comparison = facts.verdict.comparison
     if facts.best is None:
         return None
@@ -56,17 +56,19 @@ def _unequal_budget(facts: Facts) -> Evidence | None:
     if other is None:
         return None
     stage = Stage.CONFIRM if comparison else Stage.TUNE
-    mine, theirs = (
+    of_best, of_other = (
         [t for t in facts.trials_of(id_) if t.stage is stage and t.state.evaluations_count]
         for id_ in (facts.best.id, other.id)
     )
-    if not mine or not theirs:
+    if not of_best or not of_other:
         return None
     label, texts = other.label, list[str]()
-    steps, their_steps = (fmean(trial.step for trial in trials) for trials in (mine, theirs))
+    steps, their_steps = (fmean(trial.step for trial in trials) for trials in (of_best, of_other))
     if steps != their_steps:
         texts.append(f"{facts.best.label} was trained for {steps:.0f} steps and {label} for {their_steps:.0f}")
-    used, their_used = (fmean([t.tokens for t in trials if t.tokens is not None] or [0.0]) for trials in (mine, theirs))
+    used, their_used = (
+        fmean([t.tokens for t in trials if t.tokens is not None] or [0.0]) for trials in (of_best, of_other)
+    )
     if used and their_used and max(used, their_used) > (1 + UNEQUAL) * min(used, their_used):
         texts.append(
             f"{facts.best.label} trained on {used:,.0f} completion tokens a trial and {label} on {their_used:,.0f}"
@@ -130,7 +132,7 @@ def _far_off(deltas: Mapping[int, float], typical: float, relevant: float) -> li
 
 
 def _evaluation_noise(facts: Facts) -> Evidence | None:
-    """See whether sampling completions at evaluations alone could have made the difference."""
+    """Find a difference that sampling completions at evaluations alone could have made."""
     comparison = facts.verdict.comparison
     if comparison is None or comparison.standard_error is None:
         return None

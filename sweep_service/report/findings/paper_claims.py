@@ -61,13 +61,12 @@ def _pair(facts: Facts) -> _Pair | None:
         return None
     config, baseline = facts.rows[ids[0]], facts.twins[ids[0]]
     stage = Stage.CONFIRM if config.confirm and baseline.confirm else Stage.TUNE
-    mine, theirs = (
+    own, other = (
         {trial.seed: trial for trial in facts.trials_of(row.id) if trial.stage is stage} for row in (config, baseline)
     )
-    shared = sorted(mine.keys() & theirs.keys())
-    pairs = [(mine[seed], theirs[seed]) for seed in shared]
+    pairs = [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
     whole = [pair for pair in pairs if all(trial.state is TrialState.SUCCEEDED for trial in pair)]
-    return _Pair(config, baseline, stage, whole, len(shared) - len(whole))
+    return _Pair(config, baseline, stage, whole, len(pairs) - len(whole))
 
 
 def _steadier(facts: Facts) -> Evidence | None:
@@ -127,8 +126,8 @@ def _compared(
     None without a pair, and where a trial has no value. The outcome follows from the interval's bounds.
     """
     pair = _pair(facts)
-    values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials] if pair else []
-    logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
+    values = [(measure(trial), measure(twin)) for trial, twin in pair.trials] if pair else []
+    logs = [math.log(one / other) for one, other in values if one and other]
     if pair is None or not logs or len(logs) != len(values):
         return None
     log = mean_interval(logs)

@@ -175,8 +175,8 @@ def _health(facts: Facts, row: ConfigRow) -> str:
         "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
         "failed": sum(trial.state is TrialState.FAILED for trial in trials),
     }
-    told = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
-    text = f"Of its {count(len(trials), 'trial')} {told}"
+    endings = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
+    text = f"Of its {count(len(trials), 'trial')} {endings}"
     if row.entropy_kept is not None:
         text += f"; on average {row.entropy_kept:.0%} of the entropy was left at the end"
         if baseline and baseline.id != row.id and baseline.entropy_kept is not None:

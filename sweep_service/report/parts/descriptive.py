@@ -5,9 +5,9 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sweep_service.report.model import Descriptive, Profile
+from sweep_service.report.statistics.critical_values import Floats
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage
 
@@ -52,7 +52,7 @@ def interquartile_mean(values: Sequence[float]) -> float:
     return float(np.sort(values) @ weights / weights.sum())
 
 
-def improvement(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> float:
-    """Return the share of pairs in which `mine` is higher; equal ones count half, and `theirs` are sorted."""
-    below, up_to = np.searchsorted(theirs, mine, "left"), np.searchsorted(theirs, mine, "right")
-    return float((below + up_to).mean() / 2 / len(theirs))
+def improvement(values: Floats, others: Floats) -> float:
+    """Return the share of pairs in which the first one is higher; equal ones count half, and `others` are sorted."""
+    below, up_to = np.searchsorted(others, values, "left"), np.searchsorted(others, values, "right")
+    return float((below + up_to).mean() / 2 / len(others))

@@ -57,19 +57,19 @@ class Analysis:
 def exploration(facts: Facts) -> Exploration | None:
     """Return main effects and response surface; None with fewer than 3 results or nothing varied."""
     points = tuned_points(facts)
-    found = _analyse(points, facts)
-    if found is None:
+    analysis = _analyse(points, facts)
+    if analysis is None:
         return None
-    effects, noise = found.effects, found.noise
+    effects, noise = analysis.effects, analysis.noise
     return Exploration(
         effects=effects,
         error_sd=None if noise is None else noise.variance**0.5,
         error_df=0 if noise is None else noise.df,
-        surface=surface(found.factors, found.means),
+        surface=surface(analysis.factors, analysis.means),
         text=[
             *(_sentence(effect, noise) for effect in effects),
             *_without_collapsed(points, facts),
-            *_context(points, found),
+            *_context(points, analysis),
         ],
     )
 
@@ -217,9 +217,9 @@ def _sentence(effect: Effect, noise: EffectNoise | None) -> str:
 def _without_collapsed(points: Sequence[TunedPoint], facts: Facts) -> list[str]:
     """Describe the effects without collapsed configs where these would drown everything else."""
     steady = [point for point in points if not point.collapsed]
-    if len(steady) == len(points) or len(steady) < _MIN_STEADY or (found := _analyse(steady, facts)) is None:
+    if len(steady) == len(points) or len(steady) < _MIN_STEADY or (analysis := _analyse(steady, facts)) is None:
         return []
-    read = " ".join(_sentence(effect, found.noise) for effect in found.effects)
+    read = " ".join(_sentence(effect, analysis.noise) for effect in analysis.effects)
     return [f"Without the {count(len(points) - len(steady), 'config')} that had a collapsed or diverged trial: {read}"]
 
 
@@ -231,16 +231,16 @@ def _context(points: Sequence[TunedPoint], analysis: Analysis) -> list[str]:
     if collapsed:
         read += f"; {collapsed} of them had a collapsed or diverged trial and {'counts' if collapsed == 1 else 'count'}"
         read += " with what was scored"
-    found = [f"{read}."]
+    texts = [f"{read}."]
     if noise and noise.df <= _FEW_DF:
-        found.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
+        texts.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
     if analysis.left_p is not None and analysis.left_p < _LEVEL:
-        found.append(
+        texts.append(
             "Main effects do not say it all: they leave more than the spread over seeds explains "
             f"({p_text(analysis.left_p)}), so what a value does depends on the others, and an effect is an average."
             if len(analysis.effects) > 1
             else f"The fitted trend misses more than the spread over seeds explains ({p_text(analysis.left_p)})."
         )
     if len(analysis.effects) > 1 and noise:
-        found.append("Each p value is for one parameter alone, not corrected for asking about several.")
-    return [*found, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]
+        texts.append("Each p value is for one parameter alone, not corrected for asking about several.")
+    return [*texts, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]

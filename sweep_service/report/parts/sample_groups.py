@@ -15,7 +15,7 @@ _Kind = Literal["best", "baseline", "worst"]
 
 
 def sample_groups(facts: Facts) -> list[SampleGroup]:
-    """Show what three policies wrote at the last evaluation of a confirm trial, or of a tune trial."""
+    """Show completions of three policies, from the last evaluation of a confirm trial, or of a tune trial."""
     by_trial: dict[str, list[Sample]] = {}
     for sample in facts.inputs.samples:
         by_trial.setdefault(sample.trial_id, []).append(sample)

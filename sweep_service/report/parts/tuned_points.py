@@ -95,7 +95,7 @@ def distinct(values: Sequence[Any], distribution: Distribution | None = None) ->
 
 
 def on_log_scale(values: Sequence[float], distribution: Distribution | None) -> bool:
-    """Say whether a parameter is put on a log scale: searched on one, or spread over a wide positive range."""
+    """Return True for a parameter on a log scale: searched on one, or spread over a wide positive range."""
     if isinstance(distribution, Float | Int):
         return distribution.log
     return min(values) > 0 and max(values) >= _LOG_RANGE * min(values)

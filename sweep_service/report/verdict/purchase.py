@@ -98,7 +98,7 @@ def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
 
 
 def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
-    """Return what is known about the difference; None if nothing is about the spread over seeds."""
+    """Return the results so far on the difference; None if nothing is known about the spread over seeds."""
     if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
         of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
     else:
@@ -155,7 +155,7 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
 
 
 def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
-    """Say how many more runs would show that a config, or its comparator, collapses seldom enough."""
+    """Count the further runs that would show that a config, or its comparator, collapses seldom enough."""
     ahead = comparison.difference > 0
     runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
     needed = runs_to_exclude(tolerated, runs.bad)

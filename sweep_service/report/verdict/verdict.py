@@ -130,7 +130,7 @@ def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:
 
 
 def shared_lead_text(best: ConfigRow, rows: Mapping[str, ConfigRow]) -> str:
-    """Say how many other configs of the space have exactly the best one's mean on the tune seeds; empty if none has."""
+    """Count the other configs of the space with exactly the best one's mean on the tune seeds; empty if none has."""
     assert best.tune is not None
     space = [row.tune.mean for row in rows.values() if row.tune and not is_comparator(row)]
     return equals_text(sum(same_objective(mean, best.tune.mean) for mean in space), len(_tune_means(rows)))
@@ -141,7 +141,7 @@ def _tune_means(rows: Mapping[str, ConfigRow]) -> list[float]:
 
 
 def _ahead_in_tuning(best: ConfigRow, tables: ReportTables) -> str:
-    """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it.
+    """Give the leader's lead over its comparator on the tune seeds, without an interval, since these chose it.
 
     Names the other comparators that have a higher mean, too.
     """
@@ -214,7 +214,7 @@ def _finding(comparison: Comparison, relevant: float) -> str:
 
 
 def _without(comparison: Comparison) -> str:
-    """Say which runs a difference leaves out."""
+    """Name the runs that a difference leaves out."""
     collapsed = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
     kinds = [
         *(["collapse"] if collapsed else []),
