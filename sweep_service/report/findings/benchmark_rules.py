@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sweep_service.report.findings.rule import Evidence, Rule
-from sweep_service.report.formatting import count
+from sweep_service.report.formatting import count, listed
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
@@ -49,8 +49,7 @@ def _chosen_by_before(facts: Facts) -> Evidence | None:
     texts = list[str]()
     for benchmark in dict.fromkeys(one.benchmark for one in earlier):
         same = [f"{one.name} ({one.sweep_id})" for one in earlier if one.benchmark == benchmark]
-        more = f" and {len(same) - _LISTED} more" if len(same) > _LISTED else ""
-        texts.append(f"{benchmark} chose the configs of {', '.join(same[:_LISTED])}{more}.")
+        texts.append(f"{benchmark} chose the configs of {listed(same, _LISTED)}.")
     texts.append(
         "What this sweep took over from their results was chosen on these problems, so scores on them are too high by "
         "an unknown amount. Measure on a benchmark that has chosen nothing."

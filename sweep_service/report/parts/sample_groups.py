@@ -53,14 +53,9 @@ def _shown(facts: Facts, with_samples: Collection[str]) -> list[tuple[_Kind, Con
     if facts.baseline is not None:
         shown.append(("baseline", facts.baseline))
     taken = {row.id for _, row in shown}
-    means = {row.id: mean for row in facts.rows.values() if (mean := _mean(row)) is not None}
+    stages = {row.id: row.tune or row.confirm for row in facts.rows.values()}  # all configs have tune seeds in common
+    means = {id_: stage.mean for id_, stage in stages.items() if stage}
     rest = [facts.rows[id_] for id_ in means if id_ not in taken and id_ in with_samples]
     if rest:
         shown.append(("worst", min(rest, key=lambda row: (means[row.id], row.number))))
     return [(kind, row) for kind, row in shown if row.id in with_samples]
-
-
-def _mean(row: ConfigRow) -> float | None:
-    """Return the mean on the tune seeds, which all configs have; else on the confirm seeds."""
-    stage = row.tune or row.confirm
-    return stage.mean if stage else None

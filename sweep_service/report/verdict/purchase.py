@@ -15,7 +15,7 @@ from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, P
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
 from sweep_service.report.verdict.collapse import MOST_RUNS, percent, runs_to_exclude
-from sweep_service.sweep.records import Role, Sweep
+from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
@@ -30,15 +30,14 @@ _SURE_DF: Final = 10
 def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it."""
     sweep = tables.inputs.sweep
-    relevant = sweep.spec.objective.relevant
+    ask = _Ask(sweep.id, sweep.spec.objective.relevant, confidence_of(tables.inputs.looks + 1))
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(tables, sweep.id, relevant)
+        return _confirm_stage(tables, ask._replace(confidence=CONFIDENCE))
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if comparison.tolerated is not None:
-        return _runs_without_collapse(comparison, comparison.tolerated, sweep)
-    ask = _Ask(sweep.id, relevant, confidence_of(tables.inputs.looks + 1))
+        return _runs_without_collapse(comparison, comparison.tolerated, ask)
     purchase = _more_seeds(comparison, tables, ask)
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
@@ -154,7 +153,7 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=relevant, power=reached)
 
 
-def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
+def _runs_without_collapse(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
     """Count the further runs that would show that a config, or its comparator, collapses seldom enough."""
     ahead = comparison.difference > 0
     runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
@@ -168,9 +167,9 @@ def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Swee
         text += f"Not even {more} more runs could exclude a higher rate: look for a larger difference."
     else:
         text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
-        text += f"sweeps extend {sweep.id} --confirm-seeds {more}"
-    relevant, seeds = sweep.spec.objective.relevant, 0 if needed is None else more
-    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=relevant, power=None)
+        text += f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+    seeds = 0 if needed is None else more
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
@@ -189,7 +188,7 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     )
 
 
-def _confirm_stage(tables: ReportTables, sweep_id: str, relevant: float) -> Purchase | None:
+def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
     tuned = sorted((row for row in tables.rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
@@ -200,24 +199,24 @@ def _confirm_stage(tables: ReportTables, sweep_id: str, relevant: float) -> Purc
     compared = [arm for arm in tables.tuned_arms if arm.config_id in ids]
     spread = Pairs(compared).spread()
     best = "config" if len(leading) == 1 else str(len(leading))
-    ask = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
+    proposal = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {ask.sweep_id} --confirm-seeds {{0}})"
     if spread is None:
         few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
-        text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
-        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=relevant, power=None)
+        text = f"{proposal.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
+        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=ask.relevant, power=None)
     seen = ResultsSoFar(*spread, family=len(leading), df_per_seed=max(1, len(ids) - 1))
     seen = _with_problems(seen, _between(compared))
-    first_look = _Ask(sweep_id, relevant, CONFIDENCE)
-    seeds, reached = _fewest(seen, MIN_SEEDS, first_look)
+    seeds, reached = _fewest(seen, MIN_SEEDS, ask)
     if reached < POWER:
-        return _out_of_reach(ids, seen, first_look, reached)
-    low, high = seen.chance_range(seeds, relevant)
+        return _out_of_reach(ids, seen, ask, reached)
+    low, high = seen.chance_range(seeds, ask.relevant, ask.confidence)
     text = (
-        f"{ask.format(seeds)}: it finds a true difference of {relevant:g} with {_percent(reached)} probability "
-        f"({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the tune seeds."
+        f"{proposal.format(seeds)}: it finds a true difference of {ask.relevant:g} with {_percent(reached)} "
+        f"probability ({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the "
+        "tune seeds."
     )
     return Purchase(
-        text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=reached, power_range=[low, high]
+        text=text, config_ids=ids, more_seeds=seeds, difference=ask.relevant, power=reached, power_range=[low, high]
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sweep_service.report.formatting import count
+from sweep_service.report.formatting import count, listed
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
 from sweep_service.report.statistics.differences import Arm, Difference, Pairs
 
@@ -64,7 +64,5 @@ def _text(members: Sequence[TieMember]) -> str:
     of = count(len(members), "confirmed config")
     if len(inside) == 1:
         return f"Of {of} only {inside[0]} may be the best."
-    names = ", ".join(inside[:_LISTED]) + (f" and {len(inside) - _LISTED} more" if len(inside) > _LISTED else "")
-    if len(inside) == len(members):
-        return f"Each of the {of} may be the best: {names}."
-    return f"{len(inside)} of {of} may be the best: {names}."
+    each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
+    return f"{each} may be the best: {listed(inside, _LISTED)}."

@@ -7,7 +7,7 @@ from typing import Final
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.table_rows import is_comparator
-from sweep_service.report.formatting import count, estimate, interval, number, signed
+from sweep_service.report.formatting import count, estimate, interval, listed, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Difference, differences
@@ -176,8 +176,7 @@ def _besides(names: Sequence[str]) -> str:
     others = [name for name in names if name != LOSS]
     if not others:
         return ""
-    listed = ", ".join(others[:_LISTED]) + (f" and {len(others) - _LISTED} more" if len(others) > _LISTED else "")
-    return f"{listed} as well as in the loss" if LOSS in names else f"{listed}, not in the loss"
+    return listed(others, _LISTED) + (" as well as in the loss" if LOSS in names else ", not in the loss")
 
 
 def _finding(comparison: Comparison, relevant: float) -> str:
