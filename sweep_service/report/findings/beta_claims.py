@@ -130,11 +130,7 @@ def _no_interval(facts: Facts, average: Interval) -> str:
 
 
 def _left_out(effect: BetaEffect, runs: Sequence[BetaRun], everything: BetaEffect | None) -> str:
-    """Name the seeds and trials that the figures leave out.
-
-    Args:
-        everything: the effect with collapsed trials; None if there is none without them.
-    """
+    """Name the trials left out; `everything` is with collapsed ones, and None if no effect remains without them."""
     sentences: list[str] = []
     if effect.partial:
         sentences.append(f"Left out: {count(effect.partial, 'seed')} on which too many trials are missing.")

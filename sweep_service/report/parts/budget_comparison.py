@@ -46,7 +46,11 @@ class Run:
 
 def budget_comparisons(facts: Facts) -> list[BudgetComparison]:
     """Return every comparison at equal steps, and beside it at equal tokens and hours where these were recorded."""
-    runs = _runs(facts) if facts.comparisons else {}
+    trials = {trial.id: trial for trial in facts.inputs.trials}
+    runs: dict[str, dict[int, Run]] = {id_: {} for comparison in facts.comparisons for id_ in comparison.pair}
+    for row in facts.trials:
+        if row.stage is Stage.CONFIRM and row.config_id in runs and row.objective is not None:
+            runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
     rows: list[BudgetComparison] = []
     for comparison in facts.comparisons:
         own, other = (runs[id_] for id_ in comparison.pair)
@@ -89,17 +93,6 @@ def _at_equal_cost(own: Run, other: Run, unit: Unit) -> tuple[float, float | Non
         return 0.0, None
     one, two = own.at(unit, min(ends)), other.at(unit, min(ends))
     return None if one is None or two is None else (one - two, min(ends))
-
-
-def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
-    """Return the confirm trials with a result, by config and seed."""
-    ids = {id_ for comparison in facts.comparisons for id_ in comparison.pair}
-    trials = {trial.id: trial for trial in facts.inputs.trials}
-    runs: dict[str, dict[int, Run]] = {id_: {} for id_ in ids}
-    for row in facts.trials:
-        if row.stage is Stage.CONFIRM and row.config_id in ids and row.objective is not None:
-            runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
-    return runs
 
 
 def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:

@@ -61,7 +61,6 @@ def curve_sets(
 
     Args:
         configs: configs in the order in which they are shown.
-        inputs: inputs with the curves of single trials.
         keys: the requested metrics, and how much of each is shown.
         drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """

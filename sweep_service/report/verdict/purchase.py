@@ -115,21 +115,19 @@ def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
     )
     counted = comparison.seed_error is None or comparison.problem_error is not None
     confirmed = [arm for arm in tables.whole_arms if arm.config_id in comparison.pair]
-    return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
+    return _with_problems(seen, confirmed, before) if counted else seen
 
 
-def _between(arms: Sequence[Arm]) -> list[ProblemVariance]:
-    """Return the problems' part of the difference of every two configs, where their right samples were counted."""
-    pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
-    return [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
-
-
-def _with_problems(seen: ResultsSoFar, parts: Sequence[ProblemVariance]) -> ResultsSoFar:
-    """Add what other problems would change: the largest of several estimates.
+def _with_problems(seen: ResultsSoFar, *stages: Sequence[Arm]) -> ResultsSoFar:
+    """Add the part of other problems: the largest of the estimates from every two of a stage's configs.
 
     A promise is made where an estimate is small, which it may be by chance. The tune stage has other seeds, and mostly
     other problems, than the confirm stage, so that its estimate is seldom too small as well.
     """
+    parts = list[ProblemVariance]()
+    for arms in stages:
+        pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
+        parts += [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
     if not parts:
         return seen
     largest = max(parts, key=lambda part: part.variance)
@@ -205,7 +203,7 @@ def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
         text = f"{proposal.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
         return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=ask.relevant, power=None)
     seen = ResultsSoFar(*spread, family=len(leading), df_per_seed=max(1, len(ids) - 1))
-    seen = _with_problems(seen, _between(compared))
+    seen = _with_problems(seen, compared)
     seeds, reached = _fewest(seen, MIN_SEEDS, ask)
     if reached < POWER:
         return _out_of_reach(ids, seen, ask, reached)
