@@ -50,10 +50,8 @@ def _at_ceiling(facts: Facts) -> Evidence | None:
 def _unequal_budget(facts: Facts) -> Evidence | None:
     """Compare the budgets of the best config and its comparator."""
     comparison = facts.verdict.comparison
-    if facts.best is None:
-        return None
     other = facts.rows[comparison.comparator_id] if comparison else facts.baseline
-    if other is None:
+    if facts.best is None or other is None:
         return None
     stage = Stage.CONFIRM if comparison else Stage.TUNE
     of_best, of_other = (
@@ -137,10 +135,10 @@ def _evaluation_noise(facts: Facts) -> Evidence | None:
     if comparison is None or comparison.standard_error is None:
         return None
     trials = {trial.id: trial for trial in facts.trials}
-    errors = [_mean_error(facts.rows[id_].confirm, trials) for id_ in comparison.pair]
-    if None in errors:
+    error, other_error = (_mean_error(facts.rows[id_].confirm, trials) for id_ in comparison.pair)
+    if error is None or other_error is None:
         return None
-    noise = math.hypot(*(error for error in errors if error is not None))
+    noise = math.hypot(error, other_error)
     if noise <= abs(comparison.difference) or noise < comparison.standard_error / 2:
         return None
     return Evidence(
