@@ -142,11 +142,11 @@ class ReportTables:
 
     @property
     def tuned_arms(self) -> Sequence[Arm]:
-        """The configs with a tune result; trials that counted problem by problem count by the tune stage's problems."""
+        """The configs with a tune result; of trials that counted right samples, on the problems of that stage."""
         return self._arms(Stage.TUNE)
 
     def _arms(self, stage: Stage, unsteady: Collection[str] = (), without: Collection[str] = ()) -> list[Arm]:
-        """Return the results of a stage, but for some configs' steadiness and without some trials."""
+        """Return each config's results in a stage, without some trials; `unsteady` configs lend nobody their spread."""
         rates, arms = self._rates[stage], list[Arm]()
         for row in self.rows.values():
             if (result := row.stage(stage)) is not None:
