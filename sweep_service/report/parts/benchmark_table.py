@@ -52,8 +52,8 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     columns: list[Sequence[str]] = [[name] for name in sweep.benchmarks]  # each is a mean over these
     columns += [sweep.benchmarks] if len(sweep.benchmarks) > 1 else []
     by_kind = sorted(facts.ordered, key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2)
-    stages = ([_measured(row, stage, facts) for stage in (Stage.CONFIRM, Stage.TUNE)] for row in by_kind)
-    measured = [one for one in (confirm if confirm.trials else tune for confirm, tune in stages) if one.trials]
+    stages = [(_models_of(row, Stage.CONFIRM, facts), _models_of(row, Stage.TUNE, facts)) for row in by_kind]
+    measured = [one for confirm, tune in stages if (one := confirm if confirm.trials else tune).trials]
     compared = [
         one for one in measured if one.models and one.stage is Stage.CONFIRM and Role.BASELINE not in one.row.roles
     ]
@@ -85,7 +85,7 @@ def _of_verdict(
     return _difference(one, other, names, family, 0.0 if comparison.comparator_role is Role.MATCHED else 0.5)
 
 
-def _measured(row: ConfigRow, stage: Stage, facts: Facts) -> _Measured:
+def _models_of(row: ConfigRow, stage: Stage, facts: Facts) -> _Measured:
     own = [trial for trial in facts.inputs.trials if trial.config_id == row.id and trial.stage is stage]
     trials = sorted((trial for trial in own if is_measured(facts.inputs.sweep, trial)), key=lambda trial: trial.seed)
     models = {trial.seed: facts.models[trial.id] for trial in trials if trial.id in facts.models}
@@ -110,7 +110,7 @@ def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[Benchm
 def _row(one: _Measured, facts: Facts, columns: Sequence[Sequence[str]], family: int) -> BenchmarkRow:
     baseline: Models = {}
     if facts.baseline is not None and facts.baseline.id != one.row.id:
-        baseline = _measured(facts.baseline, one.stage, facts).models
+        baseline = _models_of(facts.baseline, one.stage, facts).models
     cells = list[BenchmarkCell | None]()
     for names in columns:
         cell = _cell(one.models, names)
