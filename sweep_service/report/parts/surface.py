@@ -31,7 +31,8 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
         factors: all varied parameters, strongest first; those not in the surface are adjusted for.
         means: (configs,) to fit.
     """
-    inside = [factor for factor in factors if factor.numeric_levels >= _MIN_VALUES][:_MAX_NAMES]
+    numeric = [factor for factor in factors if factor.x is not None and len(np.unique(factor.x)) >= _MIN_VALUES]
+    inside = numeric[:_MAX_NAMES]
     if len(inside) < 2:
         return None
     x = np.column_stack([factor.x for factor in inside if factor.x is not None])
