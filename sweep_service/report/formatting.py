@@ -1,6 +1,7 @@
 """Numbers, intervals, counts and the texts of others as text, the same everywhere in the report."""
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from trainers.printable import printable
@@ -64,6 +65,12 @@ def _digits_of(value: float) -> int:
 def count(n: int, noun: str, plural: str | None = None) -> str:
     """Write a count with its noun, like `1 seed` or `4 seeds`."""
     return f"{n} {noun if n == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Write names like `a, b and 3 more`: the first ones, at most so many, and the number of the others."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def duration(hours: float) -> str:

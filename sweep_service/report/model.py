@@ -1,6 +1,5 @@
 """The report as one typed object. HTML, JSON and Markdown only render it."""
 
-import json
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -191,6 +190,11 @@ class Comparison(ReportPart):
     """Number of compared configs; of all tuned ones where these validation problems chose from them and are counted."""
     detectable: float | None
     """True difference that as many seeds would find with 80 % probability."""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Ids of the config and of its comparator."""
+        return self.config_id, self.comparator_id
 
 
 class TieMember(ReportPart):
@@ -703,14 +707,3 @@ class Report(ReportPart):
 def report_json(report: Report) -> bytes:
     """Return the report as JSON, ending in a newline."""
     return report.model_dump_json().encode() + b"\n"
-
-
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `report_json`. Definitions are published under their titles, not class names."""
-    schema = Report.model_json_schema(mode="serialization", ref_template="#/$defs/{model}")
-    names = {name: definition.get("title", name) for name, definition in schema["$defs"].items()}
-    published = dict(sorted((names[name], definition) for name, definition in schema["$defs"].items()))
-    text = json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": published})
-    for name, title in names.items():
-        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{title}"')
-    return json.loads(text)

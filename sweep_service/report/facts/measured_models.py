@@ -13,8 +13,8 @@ class MeasuredModel:
     """A model, with its results on the benchmarks on which it has been measured so far, by name."""
 
     evaluation: Evaluation
-    scores: Mapping[str, BenchmarkScore]
-    rates: Mapping[str, Mapping[str, float]]
+    scores: dict[str, BenchmarkScore]
+    rates: dict[str, Mapping[str, float]]
     """Share of right samples by benchmark and problem; a problem without a judged sample is missing."""
 
 
@@ -36,12 +36,11 @@ def final_models(inputs: ReportInputs) -> dict[str, MeasuredModel]:
 
 def _measured(inputs: ReportInputs) -> dict[str, MeasuredModel]:
     """Return every model by the id of its evaluation."""
-    scores = {one.id: dict[str, BenchmarkScore]() for one in inputs.evaluations}
-    rates = {one.id: dict[str, Mapping[str, float]]() for one in inputs.evaluations}
-    by_id = {one.id: one for one in inputs.evaluations}
+    models = {one.id: MeasuredModel(one, {}, {}) for one in inputs.evaluations}
     for result in inputs.benchmark_results:
-        scores[result.evaluation_id][result.benchmark] = BenchmarkScore.of(by_id[result.evaluation_id], result)
-        rates[result.evaluation_id][result.benchmark] = {
+        model = models[result.evaluation_id]
+        model.scores[result.benchmark] = BenchmarkScore.of(model.evaluation, result)
+        model.rates[result.benchmark] = {
             row["id"]: row["right"] / row["judged"] for row in result.content["problems"] if row["judged"]
         }
-    return {id_: MeasuredModel(by_id[id_], scores[id_], rates[id_]) for id_ in by_id}
+    return models

@@ -27,7 +27,10 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
     halves = inputs.halves or inputs.sweep.spec.seeds.confirm is None
     part = ("confirm_part" if stage is Stage.CONFIRM else "tune_part") if halves else None
     trials = [trial for trial in inputs.trials if trial.stage is stage]
-    measuring = {names: _measuring(names, part) for names in {counts.names for counts in inputs.problem_counts}}
+    measuring: dict[Sequence[str], set[str]] = {}  # names of the part's problems; all where there are no parts
+    for names in {counts.names for counts in inputs.problem_counts}:
+        parts = split_problems(names)
+        measuring[names] = {names[index] for index in parts[part]} if part in parts else set(names)
     rates: dict[str, dict[str, float]] = {}
     for trial in trials:
         if trial.state.evaluations_count and (of_trial := by_trial.get(trial.id)):
@@ -37,14 +40,8 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
                     if judged and name in measuring[counts.names]:
                         shares.setdefault(name, []).append(right / judged)
             rates[trial.id] = {name: fmean(values) for name, values in shares.items()}
-    everywhere = dict.fromkeys(name for found in rates.values() for name in found)
+    everywhere = dict.fromkeys(name for of_trial in rates.values() for name in of_trial)
     if everywhere:
         diverged = [trial for trial in trials if trial.state is TrialState.DIVERGED]
         rates |= {trial.id: dict.fromkeys(everywhere, inputs.sweep.spec.objective.diverged) for trial in diverged}
     return rates
-
-
-def _measuring(names: Sequence[str], part: str | None) -> set[str]:
-    """Return the names of the problems of a part; all of them for None, or where there are no parts."""
-    parts = split_problems(names)
-    return {names[index] for index in parts[part]} if part in parts else set(names)

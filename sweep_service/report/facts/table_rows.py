@@ -24,12 +24,7 @@ def trial_row(
     health: Health,
     model: MeasuredModel | None,
 ) -> TrialRow:
-    """Return one trial as a row.
-
-    Args:
-        health: what the trial's curves say about its health.
-        model: the trial's last model, if it has been measured on benchmarks.
-    """
+    """Return one trial as a row; `model` is its last one, if benchmarks were to measure it."""
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
         failed_by_itself=(
@@ -131,5 +126,5 @@ def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
 
 
 def is_comparator(row: ConfigRow) -> bool:
-    """Say whether the config is only there to be compared with."""
+    """Return True if the config is only there to be compared with."""
     return Role.SPACE not in row.roles

@@ -104,7 +104,7 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
 
 
 def _lost(accuracy: Values, last: int) -> bool:
-    """Say whether the mean of the last evaluations is less than half of the best one; the first counts by itself."""
+    """Return True if the last evaluations' mean is less than half of the best one; the first counts by itself."""
     if not accuracy.size:
         return False
     width = min(last, accuracy.size)
@@ -129,7 +129,7 @@ def value_at(values: Values, index: int) -> float | None:
 
 
 def window(total_steps: int) -> int:
-    """Return how many steps a window has."""
+    """Return the number of steps in a window."""
     return max(_SHORTEST, round(WINDOW * total_steps))
 
 

@@ -44,14 +44,14 @@ def asked_before(facts: Facts) -> Evidence | None:
 
 def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
     """Give the difference over the confirm seeds of all comparable sweeps; nothing if there are no other seeds."""
-    measure, pair = facts.inputs.measures[Stage.CONFIRM], (comparison.config_id, comparison.comparator_id)
-    stages = [facts.rows[id_].confirm for id_ in pair]
+    measure = facts.inputs.measures[Stage.CONFIRM]
+    stages = [facts.rows[id_].confirm for id_ in comparison.pair]
     differences = _paired([stage.by_seed if stage else {} for stage in stages])
     own, helping = len(differences), list[AskedBefore]()
     for one in facts.inputs.asked_before:
         if one.measured_by == measure:
-            found = _paired([one.confirmed.get(id_, {}) for id_ in pair])
-            fresh = {seed: value for seed, value in found.items() if seed not in differences}
+            earlier = _paired([one.confirmed.get(id_, {}) for id_ in comparison.pair])
+            fresh = {seed: value for seed, value in earlier.items() if seed not in differences}
             helping += [one] if fresh else []
             differences |= fresh
     if not helping or len(differences) < MIN_SEEDS:

@@ -1,11 +1,10 @@
 """Warnings about benchmarks: models that have no results on them, and benchmarks that have chosen configs before."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from sweep_service.report.findings.rule import Evidence, Rule
-from sweep_service.report.formatting import count
+from sweep_service.report.formatting import count, listed
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.evaluations import missing_evaluations
@@ -21,31 +20,25 @@ _ENDED: Final[Mapping[Ending | None, str]] = {
 """Words for an evaluation's ending; every other ending is a failure."""
 
 
-@dataclass(frozen=True)
-class _Gap:
-    """A model without results on every benchmark."""
-
-    evaluation: Evaluation
-    how: str
-    model: str
-    """The model in words: its config, seed and, where there are several, its step."""
-
-
 def _not_measured(facts: Facts) -> Evidence | None:
     """Find models that have not been measured, though they were there to be measured."""
-    gaps = _gaps(facts)
-    if not gaps:
+    lacking = _lacking(facts)
+    if not lacking:
         return None
-    total = len(facts.inputs.evaluations) + sum(gap.evaluation not in facts.inputs.evaluations for gap in gaps)
-    by_way: dict[str, list[_Gap]] = {}
-    for gap in gaps:
-        by_way.setdefault(gap.how, []).append(gap)
-    first = (
-        f"{len(gaps)} of {count(total, 'model')} {'has' if len(gaps) == 1 else 'have'} no result on every benchmark."
-    )
-    text = " ".join([first, *(_way(how, same) for how, same in by_way.items()), *_remedies(facts, gaps)])
-    ids = [gap.evaluation.trial_id for gap in gaps if gap.evaluation.trial_id is not None]
-    return Evidence(text, ids)
+    models = [*facts.inputs.evaluations, *(one for one in lacking if one not in facts.inputs.evaluations)]
+    starts = {one.config_id for one in models if one.trial_id is None}
+    by_way: dict[str, list[Evaluation]] = {}
+    for one in lacking:
+        by_way.setdefault(_ENDED.get(one.ending, "failed"), []).append(one)
+    have = "has" if len(lacking) == 1 else "have"
+    texts = [f"{len(lacking)} of {count(len(models), 'model')} {have} no result on every benchmark."]
+    for way, evaluations in by_way.items():
+        names = "; ".join(_model(one, facts, len(starts)) for one in evaluations[:_LISTED])
+        more = f"; and {len(evaluations) - _LISTED} more" if len(evaluations) > _LISTED else ""
+        message = (evaluations[0].message or "").partition("\n")[0].rstrip(".")
+        texts.append(f"{way.capitalize()}: {names}{more}{f' ({message})' if message else ''}.")
+    texts += _remedies(facts, lacking)
+    return Evidence(" ".join(texts), [one.trial_id for one in lacking if one.trial_id is not None])
 
 
 def _chosen_by_before(facts: Facts) -> Evidence | None:
@@ -56,8 +49,7 @@ def _chosen_by_before(facts: Facts) -> Evidence | None:
     texts = list[str]()
     for benchmark in dict.fromkeys(one.benchmark for one in earlier):
         same = [f"{one.name} ({one.sweep_id})" for one in earlier if one.benchmark == benchmark]
-        more = f" and {len(same) - _LISTED} more" if len(same) > _LISTED else ""
-        texts.append(f"{benchmark} chose the configs of {', '.join(same[:_LISTED])}{more}.")
+        texts.append(f"{benchmark} chose the configs of {listed(same, _LISTED)}.")
     texts.append(
         "What this sweep took over from their results was chosen on these problems, so scores on them are too high by "
         "an unknown amount. Measure on a benchmark that has chosen nothing."
@@ -65,18 +57,18 @@ def _chosen_by_before(facts: Facts) -> Evidence | None:
     return Evidence(" ".join(texts))
 
 
-def _gaps(facts: Facts) -> list[_Gap]:
-    """Return the models without all results; while the sweep goes on, only those whose evaluation has ended."""
+def _lacking(facts: Facts) -> list[Evaluation]:
+    """Return the evaluations without all results; while the sweep goes on, only those that have ended."""
     inputs = facts.inputs
     lacking = [one for one in inputs.evaluations if one.state.is_over and one.state is not TrialState.SUCCEEDED]
     if not inputs.interim:
         lacking += [one for one in inputs.evaluations if not one.state.is_over]
         lacking += missing_evaluations(inputs.sweep, inputs.configs, inputs.trials, inputs.evaluations)
-    starts = {one.config_id for one in (*inputs.evaluations, *lacking) if one.trial_id is None}
-    return [_Gap(one, _ENDED.get(one.ending, "failed"), _model(one, facts, len(starts))) for one in lacking]
+    return lacking
 
 
 def _model(evaluation: Evaluation, facts: Facts, num_starts: int) -> str:
+    """Return the model in words: its config, seed and, where there are several, its step."""
     label = facts.rows[evaluation.config_id].label
     if evaluation.trial_id is None:
         return "the initial model" if num_starts == 1 else f"the initial model of {label}"
@@ -85,25 +77,15 @@ def _model(evaluation: Evaluation, facts: Facts, num_starts: int) -> str:
     return f"{label} seed {evaluation.seed}{step}"
 
 
-def _way(how: str, gaps: Sequence[_Gap]) -> str:
-    """Name the models whose evaluations ended in one way, with the first one's message."""
-    names = "; ".join(gap.model for gap in gaps[:_LISTED])
-    more = f"; and {len(gaps) - _LISTED} more" if len(gaps) > _LISTED else ""
-    message = (gaps[0].evaluation.message or "").partition("\n")[0].rstrip(".")
-    return f"{how.capitalize()}: {names}{more}{f' ({message})' if message else ''}."
-
-
-def _remedies(facts: Facts, gaps: Sequence[_Gap]) -> list[str]:
-    """Say what lets the next sweep measure them, and how to try again now."""
+def _remedies(facts: Facts, lacking: Sequence[Evaluation]) -> list[str]:
+    """Name the settings that let the next sweep measure them, and the command that tries again now."""
     remedies = list[str]()
-    if any(gap.evaluation.ending is Ending.OVER_BUDGET for gap in gaps):
+    if any(one.ending is Ending.OVER_BUDGET for one in lacking):
         remedies.append("Raise budget.max_gpu_hours, or lower budget.max_trial_hours, which each evaluation reserves.")
     sweep = facts.inputs.sweep
-    if any(gap.evaluation.ending is not Ending.OVER_BUDGET for gap in gaps) and not facts.inputs.interim:
-        trained = (
-            one.config_id for one in (*(gap.evaluation for gap in gaps), *facts.inputs.evaluations) if one.trial_id
-        )
-        of = next(trained, gaps[0].evaluation.config_id)  # one is enough: whatever lacks results is tried again with it
+    if any(one.ending is not Ending.OVER_BUDGET for one in lacking) and not facts.inputs.interim:
+        trained = (one.config_id for one in (*lacking, *facts.inputs.evaluations) if one.trial_id)
+        of = next(trained, lacking[0].config_id)  # one is enough: whatever lacks results is tried again with it
         command = f"sweeps benchmarks run {sweep.id} --names {','.join(sweep.benchmarks)} --of {of}"
         remedies.append(f"`{command}` tries again those whose models are kept.")
     return remedies

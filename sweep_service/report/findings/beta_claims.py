@@ -12,7 +12,6 @@ from sweep_service.report.findings.beta_effects import (
     END_CONFIDENCE,
     BetaEffect,
     BetaRun,
-    End,
     beta_effect,
     beta_runs,
     side,
@@ -38,7 +37,7 @@ class _BetaQuestion:
     """Sign of the effect if the claim holds."""
 
     def look(self, facts: Facts) -> Evidence | None:
-        """Return what the sweep says to the claim; None where no beta varies."""
+        """Return the sweep's evidence on the claim; None where no beta varies."""
         runs = beta_runs(facts, self.beta)
         everything, steady = beta_effect(runs), beta_effect([run for run in runs if run.steady])
         if everything is None:
@@ -71,7 +70,7 @@ def _outcome(effect: BetaEffect, sign: int) -> Holds:
         if ends == {-1, 1}:
             return Holds.DEPENDS
         sides |= ends
-    return {frozenset({sign}): Holds.HOLDS, frozenset({-sign}): Holds.FAILS}.get(frozenset(sides), Holds.UNDECIDED)
+    return Holds.HOLDS if sides == {sign} else Holds.FAILS if sides == {-sign} else Holds.UNDECIDED
 
 
 def _change(effect: Interval) -> str:
@@ -82,28 +81,26 @@ def _subject(question: _BetaQuestion) -> str:
     return f"With {question.name} higher by 1, all else equal, the slope of log entropy over training changes by"
 
 
-def _at(end: End, question: _BetaQuestion) -> str:
-    return f"{_change(end.effect)} at {question.other} = {end.other:g}"
-
-
 def _ends_text(effect: BetaEffect, question: _BetaQuestion) -> str:
-    """Return what the beta does at both ends of the other one, and whether that differs; empty with one value."""
+    """Describe the effects at both ends of the other beta, and their difference; empty with one value."""
     if effect.ends is None:
         return ""
-    lowest, highest = effect.ends
-    bounds = f"{END_CONFIDENCE:.0%} each".replace("%", " %") if lowest.effect.low is not None else "no intervals"
-    text = f"{_subject(question)} {_at(lowest, question)} and by {_at(highest, question)} ({bounds}; below 0: it falls "
-    return f"{text}faster). {_interaction_text(effect, question)}"
-
-
-def _interaction_text(effect: BetaEffect, question: _BetaQuestion) -> str:
-    found, both = effect.interaction, "an interaction of β1 and β2"
-    if effect.ends and {end.side for end in effect.ends} == {-1, 1}:
-        return f"So the sign of what {question.name} does depends on {question.other}, and no average stands for it."
-    if found is None:
-        return f"No seed has both, so {both} cannot be excluded."
-    shown = "is shown" if side(found) else "cannot be excluded"
-    return f"The second minus the first is {_change(found)}: {both} {shown}."
+    bounds = "no intervals"
+    if effect.ends[0].effect.low is not None:
+        bounds = f"{END_CONFIDENCE:.0%} each".replace("%", " %")
+    lowest, highest = (f"{_change(end.effect)} at {question.other} = {end.other:g}" for end in effect.ends)
+    text = f"{_subject(question)} {lowest} and by {highest} ({bounds}; below 0: it falls faster)."
+    both = "an interaction of β1 and β2"
+    if {end.side for end in effect.ends} == {-1, 1}:
+        contrast = (
+            f"So the sign of what {question.name} does depends on {question.other}, and no average stands for it."
+        )
+    elif effect.interaction is None:
+        contrast = f"No seed has both, so {both} cannot be excluded."
+    else:
+        shown = "is shown" if side(effect.interaction) else "cannot be excluded"
+        contrast = f"The second minus the first is {_change(effect.interaction)}: {both} {shown}."
+    return f"{text} {contrast}"
 
 
 def _average_text(effect: BetaEffect, question: _BetaQuestion) -> str:
@@ -133,11 +130,7 @@ def _no_interval(facts: Facts, average: Interval) -> str:
 
 
 def _left_out(effect: BetaEffect, runs: Sequence[BetaRun], everything: BetaEffect | None) -> str:
-    """Return what the figures leave out.
-
-    Args:
-        everything: the effect with collapsed trials; None if there is none without them.
-    """
+    """Name the trials left out; `everything` is with collapsed ones, and None if no effect remains without them."""
     sentences: list[str] = []
     if effect.partial:
         sentences.append(f"Left out: {count(effect.partial, 'seed')} on which too many trials are missing.")

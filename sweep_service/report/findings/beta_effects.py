@@ -19,19 +19,16 @@ A sign that both ends must have is wrongly given with 5 % at most, since the end
 
 
 @dataclass(frozen=True)
-class BetaRun:
-    """One trial of a ce_gppo config."""
+class BetaRun(SettingPoint):
+    """One trial of a ce_gppo config: the setting is a beta, and the result is the slope of log entropy over training.
+
+    Its group is the text of all other settings.
+    """
 
     stage: Stage
-    seed: int
     config_id: str
-    group: str
-    """Text of all settings but the beta in question; runs are compared within a seed and a group."""
-    beta: float
     other: float
     """The other beta."""
-    slope: float
-    """Change of log entropy over the whole training, by a straight-line fit."""
     steady: bool
 
 
@@ -66,11 +63,11 @@ class BetaEffect:
     """Effect at the highest minus effect at the lowest, on the seeds that have both."""
 
 
-def side(found: Interval) -> int:
-    """Return the sign of what an interval shows; 0 where it contains zero, and without one."""
-    if found.low is None or found.high is None:
+def side(effect: Interval) -> int:
+    """Return the sign that an interval shows; 0 where it contains zero, and without one."""
+    if effect.low is None or effect.high is None:
         return 0
-    return (found.low > 0) - (found.high < 0)
+    return (effect.low > 0) - (effect.high < 0)
 
 
 def beta_runs(facts: Facts, beta: str) -> list[BetaRun]:
@@ -86,9 +83,9 @@ def beta_runs(facts: Facts, beta: str) -> list[BetaRun]:
             seed=trial.seed,
             config_id=trial.config_id,
             group=groups[trial.config_id],
-            beta=float(facts.configs[trial.config_id].training["loss"][beta]),
+            setting=float(facts.configs[trial.config_id].training["loss"][beta]),
             other=float(facts.configs[trial.config_id].training["loss"][other]),
-            slope=facts.entropy_slopes[trial.id],
+            result=facts.entropy_slopes[trial.id],
             steady=not trial.reward_collapsed,
         )
         for trial in facts.trials
@@ -111,8 +108,8 @@ def _of_stage(runs: Sequence[BetaRun]) -> BetaEffect | None:
     groups: dict[str, list[BetaRun]] = {}
     for run in runs:
         groups.setdefault(run.group, []).append(run)
-    used = [run for group in groups.values() if len({run.beta for run in group}) > 1 for run in group]
-    slopes = seed_slopes(_points(used))
+    used = [run for group in groups.values() if len({run.setting for run in group}) > 1 for run in group]
+    slopes = seed_slopes(used)
     if not slopes.by_seed:
         return None
     others = sorted({run.other for run in used})
@@ -128,22 +125,15 @@ def _of_stage(runs: Sequence[BetaRun]) -> BetaEffect | None:
     )
 
 
-def _points(runs: Sequence[BetaRun]) -> list[SettingPoint]:
-    return [SettingPoint(run.seed, run.group, run.beta, run.slope) for run in runs]
-
-
 def _ends(runs: Sequence[BetaRun], others: Sequence[float]) -> tuple[tuple[End, End] | None, Interval | None]:
     """Return the effect at both ends of the other beta, and the mean over seeds of their difference."""
     if len(others) < 2:
         return None, None
     lowest, highest = (
-        seed_slopes(_points([run for run in runs if run.other == other])).by_seed for other in (others[0], others[-1])
+        seed_slopes(run for run in runs if run.other == other).by_seed for other in (others[0], others[-1])
     )
     if not lowest or not highest:
         return None, None
-    ends = (
-        End(others[0], mean_interval([*lowest.values()], END_CONFIDENCE)),
-        End(others[-1], mean_interval([*highest.values()], END_CONFIDENCE)),
-    )
+    low_end, high_end = (mean_interval([*slopes.values()], END_CONFIDENCE) for slopes in (lowest, highest))
     apart = [highest[seed] - lowest[seed] for seed in lowest if seed in highest]
-    return ends, mean_interval(apart) if apart else None
+    return (End(others[0], low_end), End(others[-1], high_end)), mean_interval(apart) if apart else None

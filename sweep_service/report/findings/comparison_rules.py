@@ -48,25 +48,25 @@ def _at_ceiling(facts: Facts) -> Evidence | None:
 
 
 def _unequal_budget(facts: Facts) -> Evidence | None:
-    """See whether the best config and its comparator trained for the same budget."""
+    """Compare the budgets of the best config and its comparator."""
     comparison = facts.verdict.comparison
-    if facts.best is None:
-        return None
     other = facts.rows[comparison.comparator_id] if comparison else facts.baseline
-    if other is None:
+    if facts.best is None or other is None:
         return None
     stage = Stage.CONFIRM if comparison else Stage.TUNE
-    mine, theirs = (
+    of_best, of_other = (
         [t for t in facts.trials_of(id_) if t.stage is stage and t.state.evaluations_count]
         for id_ in (facts.best.id, other.id)
     )
-    if not mine or not theirs:
+    if not of_best or not of_other:
         return None
     label, texts = other.label, list[str]()
-    steps, their_steps = (fmean(trial.step for trial in trials) for trials in (mine, theirs))
+    steps, their_steps = (fmean(trial.step for trial in trials) for trials in (of_best, of_other))
     if steps != their_steps:
         texts.append(f"{facts.best.label} was trained for {steps:.0f} steps and {label} for {their_steps:.0f}")
-    used, their_used = (fmean([t.tokens for t in trials if t.tokens is not None] or [0.0]) for trials in (mine, theirs))
+    used, their_used = (
+        fmean([t.tokens for t in trials if t.tokens is not None] or [0.0]) for trials in (of_best, of_other)
+    )
     if used and their_used and max(used, their_used) > (1 + UNEQUAL) * min(used, their_used):
         texts.append(
             f"{facts.best.label} trained on {used:,.0f} completion tokens a trial and {label} on {their_used:,.0f}"
@@ -91,17 +91,18 @@ def _seed_disagreement(facts: Facts) -> Evidence | None:
         texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
     if not texts:
         return None
-    ids = {comparison.config_id, comparison.comparator_id}
     seeds = {*apart, *(against if comparison.outcome in (Outcome.BETTER, Outcome.WORSE) else ())}
-    trials = [t.id for t in facts.trials if t.config_id in ids and t.stage is Stage.CONFIRM and t.seed in seeds]
+    trials = [
+        t.id for t in facts.trials if t.config_id in comparison.pair and t.stage is Stage.CONFIRM and t.seed in seeds
+    ]
     text = "; ".join(texts)
     return Evidence(f"{text[:1].upper()}{text[1:]}.", trials)
 
 
 def _deltas(facts: Facts, comparison: Comparison) -> dict[int, float]:
     """Return config minus comparator by confirm seed."""
-    mine, theirs = (facts.rows[id_].confirm for id_ in (comparison.config_id, comparison.comparator_id))
-    return mine.minus(theirs) if mine and theirs else {}
+    one, other = (facts.rows[id_].confirm for id_ in comparison.pair)
+    return one.minus(other) if one and other else {}
 
 
 def _typical_spread(facts: Facts, comparison: Comparison) -> float:
@@ -129,15 +130,15 @@ def _far_off(deltas: Mapping[int, float], typical: float, relevant: float) -> li
 
 
 def _evaluation_noise(facts: Facts) -> Evidence | None:
-    """See whether sampling completions at evaluations alone could have made the difference."""
+    """Find a difference that sampling completions at evaluations alone could have made."""
     comparison = facts.verdict.comparison
     if comparison is None or comparison.standard_error is None:
         return None
     trials = {trial.id: trial for trial in facts.trials}
-    errors = [_mean_error(facts.rows[id_].confirm, trials) for id_ in (comparison.config_id, comparison.comparator_id)]
-    if None in errors:
+    error, other_error = (_mean_error(facts.rows[id_].confirm, trials) for id_ in comparison.pair)
+    if error is None or other_error is None:
         return None
-    noise = math.hypot(*(error for error in errors if error is not None))
+    noise = math.hypot(error, other_error)
     if noise <= abs(comparison.difference) or noise < comparison.standard_error / 2:
         return None
     return Evidence(

@@ -47,11 +47,6 @@ class _Seen:
         """Return moving means of a metric; empty if it was not recorded."""
         return smooth(self.present(key).values, self.trial.total_steps)
 
-    def mean(self, key: str) -> float:
-        """Return the mean of a metric over the whole trial; 0 if it was not recorded."""
-        values = self.present(key).values
-        return float(values.mean()) if values.size else 0.0
-
 
 @dataclass(frozen=True)
 class _Sign:
@@ -200,7 +195,8 @@ def _dead_groups(seen: _Seen) -> _Sign | None:
 
 
 def _clip_dominated(seen: _Seen) -> _Sign | None:
-    low, high = seen.mean("clip_fraction/low"), seen.mean("clip_fraction/high")
+    clipped = (seen.present(f"clip_fraction/{side}").values for side in ("low", "high"))
+    low, high = (float(shares.mean()) if shares.size else 0.0 for shares in clipped)
     if max(low, high) <= MUCH_CLIPPED:
         return None
     return _Sign(max(low, high), f"{low:.0%} of the tokens lay below the clip range, {high:.0%} above")

@@ -61,29 +61,26 @@ def _pair(facts: Facts) -> _Pair | None:
         return None
     config, baseline = facts.rows[ids[0]], facts.twins[ids[0]]
     stage = Stage.CONFIRM if config.confirm and baseline.confirm else Stage.TUNE
-    mine, theirs = (
+    own, other = (
         {trial.seed: trial for trial in facts.trials_of(row.id) if trial.stage is stage} for row in (config, baseline)
     )
-    shared = sorted(mine.keys() & theirs.keys())
-    pairs = [(mine[seed], theirs[seed]) for seed in shared]
+    pairs = [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
     whole = [pair for pair in pairs if all(trial.state is TrialState.SUCCEEDED for trial in pair)]
-    return _Pair(config, baseline, stage, whole, len(shared) - len(whole))
+    return _Pair(config, baseline, stage, whole, len(pairs) - len(whole))
 
 
 def _steadier(facts: Facts) -> Evidence | None:
+    def unsteadiness(trial: TrialRow) -> float | None:
+        steps, entropy = _by_rollout(facts, trial, "entropy")
+        if entropy.size < _FEWEST_POINTS:
+            return None
+        fitted = np.polynomial.Polynomial.fit(steps, entropy, 1)(steps)
+        return float(np.mean((entropy - fitted) ** 2))
+
     def outcome(low: float, high: float) -> Holds:
         return Holds.HOLDS if high < 0 else Holds.FAILS if low > 0 else Holds.UNDECIDED
 
-    what = "variance of entropy about its straight line over training"
-    return _compared(facts, what, lambda trial: _unsteadiness(facts, trial), outcome)
-
-
-def _unsteadiness(facts: Facts, trial: TrialRow) -> float | None:
-    steps, entropy = _by_rollout(facts, trial, "entropy")
-    if entropy.size < _FEWEST_POINTS:
-        return None
-    fitted = np.polynomial.Polynomial.fit(steps, entropy, 1)(steps)
-    return float(np.mean((entropy - fitted) ** 2))
+    return _compared(facts, "variance of entropy about its straight line over training", unsteadiness, outcome)
 
 
 def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values]:
@@ -91,13 +88,17 @@ def _by_rollout(facts: Facts, trial: TrialRow, key: str) -> tuple[Values, Values
     series = facts.inputs.get(trial.id, key)
     if series is None or not series.present.values.size:
         return np.empty(0), np.empty(0)
-    found = by_rollout(series, facts.configs[trial.config_id].updates_per_rollout, key).present
-    return found.steps.astype(float), found.values
+    means = by_rollout(series, facts.configs[trial.config_id].updates_per_rollout, key).present
+    return means.steps.astype(float), means.values
 
 
 def _in_range(*keys: str) -> Callable[[Facts], Evidence | None]:
     """Return the look for the claim that the first of these metrics that was recorded stays in PPO clip's range."""
     reach = math.log(IN_RANGE)
+
+    def typical(facts: Facts, key: str, trial: TrialRow) -> float | None:
+        values = _by_rollout(facts, trial, key)[1]
+        return float(np.median(np.abs(values))) if values.size else None
 
     def outcome(low: float, high: float) -> Holds:
         if -reach < low and high < reach:
@@ -107,16 +108,11 @@ def _in_range(*keys: str) -> Callable[[Facts], Evidence | None]:
     def look(facts: Facts) -> Evidence | None:
         for key in keys:
             what = f"median of |{key}| over training (in range: a factor of {IN_RANGE:g} at most)"
-            if found := _compared(facts, what, partial(_typical, facts, key), outcome):
-                return found
+            if evidence := _compared(facts, what, partial(typical, facts, key), outcome):
+                return evidence
         return None
 
     return look
-
-
-def _typical(facts: Facts, key: str, trial: TrialRow) -> float | None:
-    values = _by_rollout(facts, trial, key)[1]
-    return float(np.median(np.abs(values))) if values.size else None
 
 
 def _compared(
@@ -130,17 +126,19 @@ def _compared(
     None without a pair, and where a trial has no value. The outcome follows from the interval's bounds.
     """
     pair = _pair(facts)
-    values = [(measure(mine), measure(theirs)) for mine, theirs in pair.trials] if pair else []
-    logs = [math.log(mine / theirs) for mine, theirs in values if mine and theirs]
+    values = [(measure(trial), measure(twin)) for trial, twin in pair.trials] if pair else []
+    logs = [math.log(one / other) for one, other in values if one and other]
     if pair is None or not logs or len(logs) != len(values):
         return None
-    found = mean_interval(logs)
-    low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
-    ratio = estimate(math.exp(found.mean), low, high)
-    text = f"{pair.config.label} divided by {pair.baseline.label}, {what}: {ratio}{pair.ending}{_unvaried(found)}"
-    held = Holds.UNDECIDED if found.low is None or found.high is None else outcome(found.low, found.high)
-    result = Interval(found.n, math.exp(found.mean), None, low, high)
-    return Evidence(text, outcome=held, figures=figures_of(result))
+    log = mean_interval(logs)
+    low, high = (None if bound is None else math.exp(bound) for bound in (log.low, log.high))
+    ratio = Interval(log.n, math.exp(log.mean), None, low, high)
+    text = (
+        f"{pair.config.label} divided by {pair.baseline.label}, {what}: {estimate(ratio.mean, low, high)}"
+        f"{pair.ending}{_unvaried(log)}"
+    )
+    held = Holds.UNDECIDED if log.low is None or log.high is None else outcome(log.low, log.high)
+    return Evidence(text, outcome=held, figures=figures_of(ratio))
 
 
 def _unvaried(result: Interval) -> str:
@@ -152,17 +150,16 @@ def _no_worse(facts: Facts) -> Evidence | None:
     pair = _pair(facts)
     if pair is None:
         return None
-    ids = (pair.config.id, pair.baseline.id)
-    comparison = next((c for c in facts.comparisons if (c.config_id, c.comparator_id) == ids), None)
+    comparison = next((one for one in facts.comparisons if one.pair == (pair.config.id, pair.baseline.id)), None)
     if comparison is not None:
-        found = Interval(comparison.num_seeds, comparison.difference, None, comparison.low, comparison.high)
+        result = Interval(comparison.num_seeds, comparison.difference, None, comparison.low, comparison.high)
     else:
-        mine, theirs = pair.config.tune, pair.baseline.tune
-        deltas = mine.minus(theirs) if mine and theirs else {}
+        own, other = pair.config.tune, pair.baseline.tune
+        deltas = own.minus(other) if own and other else {}
         if not deltas:
             return None
-        found = mean_interval([*deltas.values()])
-    low, high, outcome, note = found.low, found.high, Holds.UNDECIDED, ""
+        result = mean_interval([*deltas.values()])
+    low, high, outcome, note = result.low, result.high, Holds.UNDECIDED, ""
     if high is not None and high < 0 and (low is None or low <= -MARGIN):
         outcome = Holds.FAILS
     elif low is not None and low > -MARGIN:
@@ -170,10 +167,10 @@ def _no_worse(facts: Facts) -> Evidence | None:
         note = "" if comparison is not None else " The same seeds chose it, so this cannot show that it holds."
     stage = Stage.CONFIRM if comparison is not None else Stage.TUNE
     evidence = (
-        f"{pair.config.label} minus {pair.baseline.label}: {estimate(found.mean, low, high, sign=True)}, "
-        f"{count(found.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(found)}"
+        f"{pair.config.label} minus {pair.baseline.label}: {estimate(result.mean, low, high, sign=True)}, "
+        f"{count(result.n, f'{stage} seed')} (no worse: less than {MARGIN:g} lower).{note}{_unvaried(result)}"
     )
-    return Evidence(evidence, outcome=outcome, figures=figures_of(found))
+    return Evidence(evidence, outcome=outcome, figures=figures_of(result))
 
 
 def _no_more_divergences(facts: Facts) -> Evidence | None:
@@ -181,8 +178,7 @@ def _no_more_divergences(facts: Facts) -> Evidence | None:
     (bad, n), (base_bad, base_n) = _gone_wrong(facts, rows), _gone_wrong(facts, [*facts.twins.values()])
     if not n or not base_n:
         return None
-    p = _one_sided_p(bad, n, base_bad, base_n)
-    low, high = _difference_of_shares(bad, n, base_bad, base_n)
+    p, low, high = _shares_apart(bad, n, base_bad, base_n)
     outcome = Holds.FAILS if p < (1 - CONFIDENCE) / 2 else Holds.HOLDS if high < MORE_OFTEN else Holds.UNDECIDED
     worst = max(rows, key=lambda row: (row.reward_collapsed / max(1, sum(row.states.values())), -row.number))
     where = f" Most in {worst.label}: {worst.reward_collapsed} of {sum(worst.states.values())}." if bad else ""
@@ -200,23 +196,21 @@ def _no_more_divergences(facts: Facts) -> Evidence | None:
 def _gone_wrong(facts: Facts, rows: Sequence[ConfigRow]) -> tuple[int, int]:
     """Return the number of trials that diverged or collapsed, and of those that have a result."""
     ids = {row.id for row in rows}
-    kept = [t for t in facts.trials if t.config_id in ids and t.objective is not None]
-    return sum(trial.reward_collapsed for trial in kept), len(kept)
+    trials = [trial for trial in facts.trials if trial.config_id in ids and trial.objective is not None]
+    return sum(trial.reward_collapsed for trial in trials), len(trials)
 
 
 @lru_cache
-def _one_sided_p(hits: int, n: int, others: int, m: int) -> float:
-    """Return the p value of Fisher's exact test for a larger share in the first sample."""
-    return float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
+def _shares_apart(hits: int, n: int, others: int, m: int) -> tuple[float, float, float]:
+    """Return the p value of Fisher's exact test for hits/n > others/m, and the bounds of their difference.
 
-
-@lru_cache
-def _difference_of_shares(hits: int, n: int, others: int, m: int) -> tuple[float, float]:
-    """Return Newcombe's interval of hits/n - others/m, from Wilson's of both."""
-    mine, theirs = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
+    The interval is Newcombe's, from Wilson's of both shares.
+    """
+    p = float(stats.hypergeom.sf(hits - 1, n + m, hits + others, n))
+    one, two = (stats.binomtest(k, of).proportion_ci(CONFIDENCE, "wilson") for k, of in ((hits, n), (others, m)))
     share, other = hits / n, others / m
-    low = share - other - math.hypot(share - mine.low, theirs.high - other)
-    return low, share - other + math.hypot(mine.high - share, other - theirs.low)
+    low = share - other - math.hypot(share - one.low, two.high - other)
+    return p, low, share - other + math.hypot(one.high - share, other - two.low)
 
 
 PAPER_CLAIMS: Final = (

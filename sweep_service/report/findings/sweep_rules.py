@@ -1,12 +1,12 @@
 """Warnings about a sweep's course: its end, its budget, its trials, its stages, and the versions that trained it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sweep_service.report.findings.asked_before import asked_before
 from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.formatting import count
-from sweep_service.report.model import TrialRow
+from sweep_service.report.model import Caution, TrialRow
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
@@ -182,24 +182,20 @@ def _other_problems(facts: Facts) -> Evidence | None:
     return Evidence(text, odd)
 
 
-def trainer_rules(facts: Facts) -> list[Rule]:
-    """Return a rule for each code of a trainer's warnings; its evidence is the first trial's message."""
+def trainer_cautions(facts: Facts) -> list[Caution]:
+    """Return a warning for each code of the trainers' warnings, with the first trial's message."""
     by_code: dict[str, dict[str, str]] = {}
     for trial in facts.trials:
         for warning in trial.warnings:
-            by_code.setdefault(warning.code, {}).setdefault(trial.id, warning.message)
+            message = f"{trial.label}, seed {trial.seed}: {warning.message}"
+            by_code.setdefault(warning.code, {}).setdefault(trial.id, message)
     own = facts.inputs.sweep.spec.trainer is not None
     rule = "The sweep's own trainer warned of it." if own else "A trainer warned of it: docs/metrics.md has its rule."
-    return [Rule(code, rule, _first_message(messages)) for code, messages in by_code.items()]
-
-
-def _first_message(messages: Mapping[str, str]) -> Callable[[Facts], Evidence]:
-    def look(facts: Facts) -> Evidence:
-        first, message = next((trial, messages[trial.id]) for trial in facts.trials if trial.id in messages)
-        of = f"{len(messages)} of {count(len(facts.trials), 'trial')}"
-        return Evidence(f"{of}; {first.label}, seed {first.seed}: {message}", [*messages])
-
-    return look
+    cautions = list[Caution]()
+    for code, messages in by_code.items():
+        text = f"{len(messages)} of {count(len(facts.trials), 'trial')}; {next(iter(messages.values()))}"
+        cautions.append(Caution(code=code, rule=rule, text=text, trials=[*messages]))
+    return cautions
 
 
 SWEEP_RULES: Final = (

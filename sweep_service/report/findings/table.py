@@ -10,7 +10,7 @@ from sweep_service.report.findings.curve_rules import CURVE_RULES
 from sweep_service.report.findings.paper_claims import PAPER_CLAIMS
 from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.findings.space_rules import SPACE_RULES
-from sweep_service.report.findings.sweep_rules import SWEEP_RULES, trainer_rules
+from sweep_service.report.findings.sweep_rules import SWEEP_RULES, trainer_cautions
 from sweep_service.report.model import Caution, Claim, Holds
 from sweep_service.report.sweep_facts import Facts
 
@@ -26,7 +26,7 @@ def cautions(facts: Facts) -> list[Caution]:
     return [
         *_warnings(facts, (*SWEEP_RULES, *COMPARISON_RULES, *BENCHMARK_RULES)),
         *sorted(_warnings(facts, CURVE_RULES), key=lambda caution: own.isdisjoint(caution.trials)),
-        *_warnings(facts, trainer_rules(facts)),
+        *trainer_cautions(facts),
         *_warnings(facts, SPACE_RULES),
     ]
 
@@ -37,18 +37,18 @@ def claims(facts: Facts) -> list[Claim]:
         Claim(
             code=rule.code,
             claim=rule.condition,
-            outcome=found.outcome or Holds.UNDECIDED,
-            evidence=found.text,
-            **found.figures,
+            outcome=evidence.outcome or Holds.UNDECIDED,
+            evidence=evidence.text,
+            **evidence.figures,
         )
-        for rule, found in _met(facts, CLAIMS)
+        for rule, evidence in _met(facts, CLAIMS)
     ]
 
 
 def _warnings(facts: Facts, rules: Sequence[Rule]) -> list[Caution]:
     return [
-        Caution(code=rule.code, rule=found.condition or rule.condition, text=found.text, trials=list(found.trials))
-        for rule, found in _met(facts, rules)
+        Caution(code=rule.code, rule=met.condition or rule.condition, text=met.text, trials=list(met.trials))
+        for rule, met in _met(facts, rules)
     ]
 
 

@@ -77,14 +77,17 @@ def _how_compared(rows: Sequence[BenchmarkRow], family: int) -> list[str]:
             f"seeds and other problems of the same kind; the lower ends hold for {count(family, 'config')} at once. "
             "Each benchmark stands by itself: among many cells a few are shown by chance."
         )
-    if any(found.shown and found.difference > 0 for stage, found in differences if stage is Stage.CONFIRM):
+    if any(
+        difference.shown and difference.difference > 0 for stage, difference in differences if stage is Stage.CONFIRM
+    ):
         lines.append(
             "The highest mean of a column is marked where it is shown to be above the baseline; this does not show it "
             "to be above the other configs."
         )
     if any(stage is Stage.TUNE for stage, _ in differences):
         lines.append("Differences on tune seeds have no interval, because these seeds chose the configs.")
-    if few := [found for stage, found in differences if stage is Stage.CONFIRM and found.num_seeds < MIN_SEEDS]:
+    confirmed = [difference for stage, difference in differences if stage is Stage.CONFIRM]
+    if few := [difference for difference in confirmed if difference.num_seeds < MIN_SEEDS]:
         lines.append(
             f"{count(len(few), 'difference')} on fewer than {MIN_SEEDS} paired seeds "
             f"{'has' if len(few) == 1 else 'have'} no interval."
@@ -93,7 +96,7 @@ def _how_compared(rows: Sequence[BenchmarkRow], family: int) -> list[str]:
 
 
 def _precision(name: str, cells: Sequence[BenchmarkCell | None], final: Sequence[MeasuredModel]) -> str:
-    """Say how much other problems of the same kind would change a score and a difference; empty if it is not known."""
+    """Give the effect of other problems of the same kind on a score and a difference; empty if it is unknown."""
     scores = [model.scores[name] for model in final if name in model.scores]
     errors = [score.problem_se for score in scores if score.problem_se is not None]
     if not errors or scores[0].problems < 2:
@@ -113,12 +116,12 @@ def _precision(name: str, cells: Sequence[BenchmarkCell | None], final: Sequence
 def _half_width(cells: Sequence[BenchmarkCell | None]) -> float | None:
     """Return the median distance of the differences' upper ends."""
     differences = [cell.difference for cell in cells if cell and cell.difference]
-    widths = [found.high - found.difference for found in differences if found.high is not None]
+    widths = [one.high - one.difference for one in differences if one.high is not None]
     return median(widths) if widths else None
 
 
 def _missing(benchmarks: Benchmarks | None, rows: Sequence[BenchmarkRow]) -> list[str]:
-    """Say how many models are not in the table and why; nothing if none is missing."""
+    """Count the models that are not in the table, by reason; empty if none is missing."""
     reasons = Counter[str]()
     for row in rows:
         reasons.update(row.missing)

@@ -36,7 +36,7 @@ Models = Mapping[int, MeasuredModel]
 
 @dataclass(frozen=True)
 class _Measured:
-    """The trials of one config whose models are to be in the table, and the models that have been measured."""
+    """One config's trials of a stage whose models are to be in the table, and the models that have been measured."""
 
     row: ConfigRow
     stage: Stage
@@ -52,7 +52,8 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     columns: list[Sequence[str]] = [[name] for name in sweep.benchmarks]  # each is a mean over these
     columns += [sweep.benchmarks] if len(sweep.benchmarks) > 1 else []
     by_kind = sorted(facts.ordered, key=lambda row: 0 if Role.BASELINE in row.roles else 1 if is_comparator(row) else 2)
-    measured = [one for row in by_kind if (one := _of_config(row, facts))]
+    stages = [(_models_of(row, Stage.CONFIRM, facts), _models_of(row, Stage.TUNE, facts)) for row in by_kind]
+    measured = [one for confirm, tune in stages if (one := confirm if confirm.trials else tune).trials]
     compared = [
         one for one in measured if one.models and one.stage is Stage.CONFIRM and Role.BASELINE not in one.row.roles
     ]
@@ -76,32 +77,19 @@ def _of_verdict(
     facts: Facts, measured: Sequence[_Measured], names: Sequence[str], family: int
 ) -> BenchmarkDifference | None:
     """Return the verdict's two configs compared on all benchmarks; None where they share no measured seed."""
-    found = facts.verdict.comparison
-    models = {one.row.id: one.models for one in measured if one.stage is Stage.CONFIRM}
-    if found is None:
+    comparison = facts.verdict.comparison
+    if comparison is None:
         return None
-    one, other = models.get(found.config_id, {}), models.get(found.comparator_id, {})
-    shared = found.comparator_role is not Role.MATCHED
-    return _difference(one, other, names, family, 0.5 if shared else 0.0)
+    models = {one.row.id: one.models for one in measured if one.stage is Stage.CONFIRM}
+    one, other = (models.get(id_, {}) for id_ in comparison.pair)
+    return _difference(one, other, names, family, 0.0 if comparison.comparator_role is Role.MATCHED else 0.5)
 
 
-def _trials(facts: Facts, config_id: str, stage: Stage) -> list[Trial]:
-    """Return a config's trials of one stage whose models are to be measured."""
-    own = [trial for trial in facts.inputs.trials if trial.config_id == config_id and trial.stage is stage]
-    return [trial for trial in own if is_measured(facts.inputs.sweep, trial)]
-
-
-def _of_config(row: ConfigRow, facts: Facts) -> _Measured | None:
-    """Return the config's measured models, of confirm trials where it has any; None if none is to be measured."""
-    for stage in (Stage.CONFIRM, Stage.TUNE):
-        if trials := _trials(facts, row.id, stage):
-            return _Measured(row, stage, trials, _by_seed(trials, facts))
-    return None
-
-
-def _by_seed(trials: Sequence[Trial], facts: Facts) -> Models:
-    models, in_order = facts.models, sorted(trials, key=lambda trial: trial.seed)
-    return {trial.seed: models[trial.id] for trial in in_order if trial.id in models}
+def _models_of(row: ConfigRow, stage: Stage, facts: Facts) -> _Measured:
+    own = [trial for trial in facts.inputs.trials if trial.config_id == row.id and trial.stage is stage]
+    trials = sorted((trial for trial in own if is_measured(facts.inputs.sweep, trial)), key=lambda trial: trial.seed)
+    models = {trial.seed: facts.models[trial.id] for trial in trials if trial.id in facts.models}
+    return _Measured(row, stage, trials, models)
 
 
 def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[BenchmarkRow]:
@@ -122,7 +110,7 @@ def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[Benchm
 def _row(one: _Measured, facts: Facts, columns: Sequence[Sequence[str]], family: int) -> BenchmarkRow:
     baseline: Models = {}
     if facts.baseline is not None and facts.baseline.id != one.row.id:
-        baseline = _by_seed(_trials(facts, facts.baseline.id, one.stage), facts)
+        baseline = _models_of(facts.baseline, one.stage, facts).models
     cells = list[BenchmarkCell | None]()
     for names in columns:
         cell = _cell(one.models, names)

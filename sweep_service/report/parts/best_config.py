@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.formatting import count, estimate, number, signed
@@ -29,7 +29,10 @@ def card(facts: Facts) -> BestConfig | None:
     row = facts.best
     if row is None:
         return None
-    trials = _trials(facts, row)
+    trials = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
+    confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
+    trials = sorted(confirm or trials, key=lambda trial: trial.seed)
+    standing = _standing(facts, row)
     spec, seed = facts.inputs.sweep.spec, trials[0].seed
     newest = {checkpoint.trial_id: checkpoint for checkpoint in facts.inputs.checkpoints}
     if spec.trainer is not None:
@@ -42,9 +45,9 @@ def card(facts: Facts) -> BestConfig | None:
         why=_why(facts, row),
         tune=row.tune,
         confirm=row.confirm,
-        optimism=_optimism(facts, row),
+        optimism=standing and standing.optimism,
         params=row.params,
-        evidence=_evidence(facts, row),
+        evidence=_evidence(facts, row, standing),
         others=_others(facts, row),
         yaml=_yaml(facts, row, trials[0], command),
         command=command,
@@ -59,43 +62,35 @@ def card(facts: Facts) -> BestConfig | None:
     )
 
 
-def _optimism(facts: Facts, row: ConfigRow) -> float | None:
-    """Return by how much tuning saw the config better than fresh seeds did; None where nothing tells.
+class _Standing(NamedTuple):
+    """A config's standing in the tune stage, which chose it, and on fresh seeds."""
+
+    tune: float
+    confirm: float
+    other: ConfigRow | None
+    """The config from which both are differences; None if they are the config's means."""
+
+    @property
+    def optimism(self) -> float:
+        """The amount by which tuning saw the config better than fresh seeds did."""
+        return self.tune - self.confirm
+
+
+def _standing(facts: Facts, row: ConfigRow) -> _Standing | None:
+    """Return the config's standing in both stages; None where they cannot be compared.
 
     Where each stage has validation problems of its own, one half may be easier than the other. Then it is the config's
-    lead over a comparator that shrank, which was not chosen for its results.
+    lead, seed by seed, over the first comparator that ran on its seeds in both stages and was not chosen itself.
     """
     if row.tune is None or row.confirm is None:
         return None
     if not facts.inputs.halves:
-        return row.tune.mean - row.confirm.mean
-    other = _unchosen(facts, row)
-    if other is None:
-        return None
-    tune, confirm = _leads(row, other)
-    return tune - confirm
-
-
-def _unchosen(facts: Facts, row: ConfigRow) -> ConfigRow | None:
-    """Return the first comparator that ran on the config's seeds in both stages, and was not chosen itself."""
-    ids = [c.comparator_id for c in facts.comparisons if c.config_id == row.id]
-    rows = [facts.rows[id_] for id_ in ids if id_ not in facts.candidates]
-    shared = (o for o in rows if row.tune and o.tune and row.confirm and o.confirm and row.tune.minus(o.tune))
-    return next(shared, None)
-
-
-def _leads(row: ConfigRow, other: ConfigRow) -> tuple[float, float]:
-    """Return how far a config lies ahead of another one, seed by seed, in the tune and in the confirm stage."""
-    stages = ((row.tune, other.tune), (row.confirm, other.confirm))
-    tune, confirm = (fmean(mine.minus(theirs).values()) for mine, theirs in stages if mine and theirs)
-    return tune, confirm
-
-
-def _trials(facts: Facts, row: ConfigRow) -> list[Trial]:
-    """Return the config's confirm trials by seed, or its tune trials while it has no others."""
-    trials = [trial for trial in facts.inputs.trials if trial.config_id == row.id]
-    confirm = [trial for trial in trials if trial.stage is Stage.CONFIRM]
-    return sorted(confirm or trials, key=lambda trial: trial.seed)
+        return _Standing(row.tune.mean, row.confirm.mean, None)
+    comparators = (facts.rows[one.comparator_id] for one in facts.comparisons if one.config_id == row.id)
+    for other in comparators:
+        if other.id not in facts.candidates and other.tune and other.confirm and (tune := row.tune.minus(other.tune)):
+            return _Standing(fmean(tune.values()), fmean(row.confirm.minus(other.confirm).values()), other)
+    return None
 
 
 def _why(facts: Facts, row: ConfigRow) -> str:
@@ -150,20 +145,20 @@ def _not_from_its_loss(facts: Facts, row: ConfigRow) -> str:
     )
 
 
-def _evidence(facts: Facts, row: ConfigRow) -> list[str]:
+def _evidence(facts: Facts, row: ConfigRow, standing: _Standing | None) -> list[str]:
     texts = [
         f"Minus {c.comparator_label}: {estimate(c.difference, c.low, c.high, sign=True)}, "
         f"{count(c.num_seeds, 'confirm seed')}."
         for c in facts.comparisons
         if c.config_id == row.id
     ]
-    if (optimism := _optimism(facts, row)) is not None and row.tune and row.confirm:
-        saw, gave, on = number(row.tune.mean), number(row.confirm.mean), count(row.tune.n, "seed")
-        if facts.inputs.halves and (other := _unchosen(facts, row)):
-            saw, gave = (signed(lead) for lead in _leads(row, other))
-            saw, on = f"it {saw} from {other.label}", f"{on} and half of the problems"
-        fresh = "fresh seeds and the other half" if facts.inputs.halves else "fresh seeds"
-        texts.append(f"Tuning saw {saw} on {on}, {fresh} gave {gave}: an optimism of {signed(optimism)}.")
+    if standing and row.tune:
+        saw, gave = number(standing.tune), number(standing.confirm)
+        on, fresh = count(row.tune.n, "seed"), "fresh seeds"
+        if standing.other:
+            saw, gave = f"it {signed(standing.tune)} from {standing.other.label}", signed(standing.confirm)
+            on, fresh = f"{on} and half of the problems", "fresh seeds and the other half"
+        texts.append(f"Tuning saw {saw} on {on}, {fresh} gave {gave}: an optimism of {signed(standing.optimism)}.")
     texts += [_health(facts, row), _cost(row, facts.baseline)]
     if row.evaluation_se is not None:
         texts.append(
@@ -180,8 +175,8 @@ def _health(facts: Facts, row: ConfigRow) -> str:
         "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
         "failed": sum(trial.state is TrialState.FAILED for trial in trials),
     }
-    told = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
-    text = f"Of its {count(len(trials), 'trial')} {told}"
+    endings = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
+    text = f"Of its {count(len(trials), 'trial')} {endings}"
     if row.entropy_kept is not None:
         text += f"; on average {row.entropy_kept:.0%} of the entropy was left at the end"
         if baseline and baseline.id != row.id and baseline.entropy_kept is not None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import BudgetComparison, Unit
+from sweep_service.report.model import BudgetComparison, Comparison, Unit
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage, Trial, TrialState
@@ -46,62 +46,53 @@ class Run:
 
 def budget_comparisons(facts: Facts) -> list[BudgetComparison]:
     """Return every comparison at equal steps, and beside it at equal tokens and hours where these were recorded."""
-    runs = _runs(facts) if facts.comparisons else {}
+    trials = {trial.id: trial for trial in facts.inputs.trials}
+    runs: dict[str, dict[int, Run]] = {id_: {} for comparison in facts.comparisons for id_ in comparison.pair}
+    for row in facts.trials:
+        if row.stage is Stage.CONFIRM and row.config_id in runs and row.objective is not None:
+            runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
     rows: list[BudgetComparison] = []
     for comparison in facts.comparisons:
-        pair = comparison.config_id, comparison.comparator_id
-        mine, theirs = runs[pair[0]], runs[pair[1]]
-        both = [(mine[seed], theirs[seed]) for seed in sorted(mine.keys() & theirs.keys())]
-        rows += _row(pair, "steps", [(a.objective - b.objective, None) for a, b in both])
+        own, other = (runs[id_] for id_ in comparison.pair)
+        both = [(own[seed], other[seed]) for seed in sorted(own.keys() & other.keys())]
+        deltas: dict[Unit, list[tuple[float, float | None]]] = {
+            "steps": [(a.objective - b.objective, None) for a, b in both]
+        }
         for unit in _UNITS:
             at_budget = (_at_equal_cost(a, b, unit) for a, b in both)
-            rows += _row(pair, unit, [item for item in at_budget if item is not None])
+            deltas[unit] = [item for item in at_budget if item is not None]
+        rows += [_row(comparison, unit, by_seed) for unit, by_seed in deltas.items() if by_seed]
     return rows
 
 
-def _row(pair: tuple[str, str], unit: Unit, deltas: Sequence[tuple[float, float | None]]) -> list[BudgetComparison]:
-    """Return a list of one row, empty without a seed; each difference comes with its budget."""
-    if not deltas:
-        return []
+def _row(comparison: Comparison, unit: Unit, deltas: Sequence[tuple[float, float | None]]) -> BudgetComparison:
+    """Sum up the differences over seeds, each of which comes with its budget."""
     budgets = [budget for _, budget in deltas if budget is not None]
     result = mean_interval([delta for delta, _ in deltas])
-    return [
-        BudgetComparison(
-            config_id=pair[0],
-            comparator_id=pair[1],
-            unit=unit,
-            budget=float(np.mean(budgets)) if budgets else None,
-            num_seeds=result.n,
-            difference=result.mean,
-            low=result.low,
-            high=result.high,
-        )
-    ]
+    return BudgetComparison(
+        config_id=comparison.config_id,
+        comparator_id=comparison.comparator_id,
+        unit=unit,
+        budget=float(np.mean(budgets)) if budgets else None,
+        num_seeds=result.n,
+        difference=result.mean,
+        low=result.low,
+        high=result.high,
+    )
 
 
-def _at_equal_cost(mine: Run, theirs: Run, unit: Unit) -> tuple[float, float | None] | None:
+def _at_equal_cost(own: Run, other: Run, unit: Unit) -> tuple[float, float | None] | None:
     """Return the difference and its budget; None where a cost is unknown or one side had no evaluation yet.
 
     A diverged trial counts 0 whatever it spent, and does not shorten the other's budget.
     """
-    if not all(run.diverged or unit in run.spent for run in (mine, theirs)):
+    if not all(run.diverged or unit in run.spent for run in (own, other)):
         return None
-    ends = [float(run.spent[unit][-1]) for run in (mine, theirs) if not run.diverged]
+    ends = [float(run.spent[unit][-1]) for run in (own, other) if not run.diverged]
     if not ends:
         return 0.0, None
-    value, other = mine.at(unit, min(ends)), theirs.at(unit, min(ends))
-    return None if value is None or other is None else (value - other, min(ends))
-
-
-def _runs(facts: Facts) -> dict[str, dict[int, Run]]:
-    """Return the confirm trials with a result, by config and seed."""
-    ids = {id_ for pair in facts.comparisons for id_ in (pair.config_id, pair.comparator_id)}
-    trials = {trial.id: trial for trial in facts.inputs.trials}
-    runs: dict[str, dict[int, Run]] = {id_: {} for id_ in ids}
-    for row in facts.trials:
-        if row.stage is Stage.CONFIRM and row.config_id in ids and row.objective is not None:
-            runs[row.config_id][row.seed] = _run(trials[row.id], row.objective, facts.inputs)
-    return runs
+    one, two = own.at(unit, min(ends)), other.at(unit, min(ends))
+    return None if one is None or two is None else (one - two, min(ends))
 
 
 def _run(trial: Trial, objective: float, inputs: ReportInputs) -> Run:

@@ -45,7 +45,7 @@ def prominent(rows: Sequence[ConfigRow]) -> frozenset[str]:
 
 
 def shown_metrics(inputs: ReportInputs) -> Mapping[str, Drawn]:
-    """Return what is shown over time: the validation reward only where it is another number than avg@k."""
+    """Return the metrics shown over time: the validation reward only where it is another number than avg@k."""
     pairs = [
         (inputs.present(trial.id, "eval/avg_at_k").values, inputs.present(trial.id, "eval/reward_mean").values)
         for trial in inputs.trials
@@ -61,7 +61,6 @@ def curve_sets(
 
     Args:
         configs: configs in the order in which they are shown.
-        inputs: inputs with the curves of single trials.
         keys: the requested metrics, and how much of each is shown.
         drawn: ids of the prominent configs; by default all. The others have no band and fewer points.
     """
@@ -92,7 +91,7 @@ def curve_sets(
 def _points(
     grouped: Mapping[_CurveId, Sequence[_SeedRun]], keys: Mapping[str, Drawn], full: Collection[str]
 ) -> dict[_CurveId, tuple[int, int]]:
-    """Return how many points each mean and each of its seeds' curves may have; 0 leaves it out.
+    """Return the largest number of points of each mean and of each of its seeds' curves; 0 leaves it out.
 
     Curves share alike: those of prominent configs (`full`), those of other configs, and among the latter those that
     may be left out.
@@ -111,7 +110,7 @@ def _points(
 
 
 def _share(curves: int, least: int) -> int:
-    """Return how many points each curve may have; `least` where an equal share would be too few to draw."""
+    """Return the largest number of points of each curve; `least` where an equal share would be too few to draw."""
     share = min(MOST_POINTS, POINTS // max(1, curves))
     return share if share >= FEWEST_POINTS else least
 

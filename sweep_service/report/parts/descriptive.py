@@ -5,9 +5,9 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from sweep_service.report.model import Descriptive, Profile, StageResult
+from sweep_service.report.model import Descriptive, Profile
+from sweep_service.report.statistics.critical_values import Floats
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Stage
 
@@ -25,8 +25,11 @@ def descriptive(facts: Facts) -> Descriptive | None:
     thresholds = np.unique(np.linspace(everything.min(), everything.max(), THRESHOLDS))
     comparator = arms[comparison.comparator_id]
     deltas = {id_: [*stage.minus(comparator).values()] for id_, stage in arms.items() if stage is not comparator}
-    steady = [arm for id_, arm in arms.items() if id_ not in facts.unsteady and arm.sd is not None]
+    steady_ids = arms.keys() - facts.unsteady
+    steady = [arm for id_, arm in arms.items() if id_ in steady_ids and arm.sd is not None]
     df = sum(arm.n - 1 for arm in steady)
+    own = [trial for trial in facts.trials if trial.stage is Stage.CONFIRM and trial.config_id in steady_ids]
+    errors = [trial.evaluation_se for trial in own if trial.evaluation_se is not None]
     return Descriptive(
         comparator_id=comparison.comparator_id,
         thresholds=thresholds.tolist(),
@@ -37,7 +40,7 @@ def descriptive(facts: Facts) -> Descriptive | None:
         iqm={id_: interquartile_mean(differences) for id_, differences in deltas.items() if differences},
         improvement={id_: improvement(results[id_], results[comparison.comparator_id]) for id_ in deltas},
         training_sd=float(np.sqrt(sum((arm.n - 1) * (arm.sd or 0) ** 2 for arm in steady) / df)) if df else None,
-        evaluation_se=_evaluation_se(facts, arms),
+        evaluation_se=fmean(error**2 for error in errors) ** 0.5 if errors else None,
     )
 
 
@@ -49,20 +52,7 @@ def interquartile_mean(values: Sequence[float]) -> float:
     return float(np.sort(values) @ weights / weights.sum())
 
 
-def improvement(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]) -> float:
-    """Return the share of pairs in which `mine` is higher; equal ones count half, and `theirs` are sorted."""
-    below, up_to = np.searchsorted(theirs, mine, "left"), np.searchsorted(theirs, mine, "right")
-    return float((below + up_to).mean() / 2 / len(theirs))
-
-
-def _evaluation_se(facts: Facts, arms: dict[str, StageResult]) -> float | None:
-    """Return the root mean square of the evaluation error over the same configs' confirm trials."""
-    errors = [
-        trial.evaluation_se
-        for trial in facts.trials
-        if trial.stage is Stage.CONFIRM
-        and trial.config_id in arms
-        and trial.config_id not in facts.unsteady
-        and trial.evaluation_se is not None
-    ]
-    return fmean(error**2 for error in errors) ** 0.5 if errors else None
+def improvement(values: Floats, others: Floats) -> float:
+    """Return the share of pairs in which the first one is higher; equal ones count half, and `others` are sorted."""
+    below, up_to = np.searchsorted(others, values, "left"), np.searchsorted(others, values, "right")
+    return float((below + up_to).mean() / 2 / len(others))

@@ -16,7 +16,7 @@ from sweep_service.report.formatting import count, number
 from sweep_service.report.model import Effect, EffectLevel, Exploration
 from sweep_service.report.parts.factors import Coding, Factor, code
 from sweep_service.report.parts.surface import surface
-from sweep_service.report.parts.tuned_points import SeedFit, TunedPoint, fit_seeds, searched, tuned_points
+from sweep_service.report.parts.tuned_points import TunedPoint, fit_seeds, tuned_points
 from sweep_service.report.statistics.critical_values import Floats, student_critical
 from sweep_service.report.statistics.least_squares import LinearFit, fit, p_of_f, p_of_t, p_text
 from sweep_service.report.sweep_facts import Facts
@@ -57,28 +57,34 @@ class Analysis:
 def exploration(facts: Facts) -> Exploration | None:
     """Return main effects and response surface; None with fewer than 3 results or nothing varied."""
     points = tuned_points(facts)
-    found = _analyse(points, facts)
-    if found is None:
+    analysis = _analyse(points, facts)
+    if analysis is None:
         return None
-    effects, noise = found.effects, found.noise
+    effects, noise = analysis.effects, analysis.noise
     return Exploration(
         effects=effects,
         error_sd=None if noise is None else noise.variance**0.5,
         error_df=0 if noise is None else noise.df,
-        surface=surface(found.factors, found.means),
+        surface=surface(analysis.factors, analysis.means),
         text=[
             *(_sentence(effect, noise) for effect in effects),
             *_without_collapsed(points, facts),
-            *_context(points, found),
+            *_context(points, analysis),
         ],
     )
 
 
 def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
-    if len(points) < MIN_CONFIGS or not (names := searched(facts, points)):
+    varied = facts.inputs.sweep.spec.space.varied
+    names = [name for name in varied if len({repr(point.params.get(name)) for point in points}) > 1]
+    if len(points) < MIN_CONFIGS or not names:
         return None
     seeds = fit_seeds([point.values for point in points])
-    noise = spread = _spread(points, seeds)
+    spread = None
+    if seeds.variance:
+        per_config = len(points) / sum(1 / len(point.values) for point in points)
+        spread = EffectNoise(seeds.variance / per_config, seeds.df, "spread over seeds")
+    noise = spread  # where the design leaves nothing else
     factors, whole = _design(points, names, facts.inputs.sweep.spec.space.root, seeds.means, spread)
     left_p = None
     if whole.variance:
@@ -87,14 +93,6 @@ def _analyse(points: Sequence[TunedPoint], facts: Facts) -> Analysis | None:
     effects = _effects(factors, whole, seeds.means, noise)
     order = sorted(range(len(names)), key=lambda i: (-effects[i][1], names[i]))
     return Analysis([effects[i][0] for i in order], [factors[i] for i in order], seeds.means, noise, left_p)
-
-
-def _spread(points: Sequence[TunedPoint], seeds: SeedFit) -> EffectNoise | None:
-    """Return the error of a config's mean by its spread over seeds, for designs that leave nothing else."""
-    if not seeds.variance:
-        return None
-    per_config = len(points) / sum(1 / len(point.values) for point in points)
-    return EffectNoise(seeds.variance / per_config, seeds.df, "spread over seeds")
 
 
 def _design(
@@ -124,7 +122,7 @@ def _effects(
     factors: Sequence[Factor], whole: LinearFit, means: Floats, noise: EffectNoise | None
 ) -> list[tuple[Effect, float]]:
     """Return each parameter's effect, with the sum of squares that it alone explains."""
-    found: list[tuple[Effect, float]] = []
+    effects: list[tuple[Effect, float]] = []
     start = 1
     for factor in factors:
         width = factor.columns.shape[1]
@@ -133,21 +131,21 @@ def _effects(
         rows = np.zeros((len(factor.values), len(whole.beta)))
         rows[:, 0] = 1
         rows[:, start : start + width] = factor.levels
-        known = noise if df == width else None  # else levels are mixed up with other parameters
+        own_noise = noise if df == width else None  # else levels are mixed up with other parameters
         f = explained / df / noise.variance if noise and df else None
         effect = Effect(
             name=factor.name,
             label=short_name(factor.name),
-            levels=_levels(factor, rows, whole, known) if df == width else _raw_levels(factor, means),
+            levels=_levels(factor, rows, whole, own_noise) if df == width else _raw_levels(factor, means),
             df=df,
             f=f,
             p=None if f is None or noise is None else p_of_f(f, df, noise.df),
-            trend_p=_trend_p(factor, rows, whole, known),
+            trend_p=_trend_p(factor, rows, whole, own_noise),
             kind="trend" if factor.trend else "levels",
         )
-        found.append((effect, explained))
+        effects.append((effect, explained))
         start += width
-    return found
+    return effects
 
 
 def _levels(factor: Factor, rows: Floats, whole: LinearFit, noise: EffectNoise | None) -> list[EffectLevel]:
@@ -219,9 +217,9 @@ def _sentence(effect: Effect, noise: EffectNoise | None) -> str:
 def _without_collapsed(points: Sequence[TunedPoint], facts: Facts) -> list[str]:
     """Describe the effects without collapsed configs where these would drown everything else."""
     steady = [point for point in points if not point.collapsed]
-    if len(steady) == len(points) or len(steady) < _MIN_STEADY or (found := _analyse(steady, facts)) is None:
+    if len(steady) == len(points) or len(steady) < _MIN_STEADY or (analysis := _analyse(steady, facts)) is None:
         return []
-    read = " ".join(_sentence(effect, found.noise) for effect in found.effects)
+    read = " ".join(_sentence(effect, analysis.noise) for effect in analysis.effects)
     return [f"Without the {count(len(points) - len(steady), 'config')} that had a collapsed or diverged trial: {read}"]
 
 
@@ -233,16 +231,16 @@ def _context(points: Sequence[TunedPoint], analysis: Analysis) -> list[str]:
     if collapsed:
         read += f"; {collapsed} of them had a collapsed or diverged trial and {'counts' if collapsed == 1 else 'count'}"
         read += " with what was scored"
-    found = [f"{read}."]
+    texts = [f"{read}."]
     if noise and noise.df <= _FEW_DF:
-        found.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
+        texts.append(f"With {noise.df} df only large effects show; one that does not show may still be there.")
     if analysis.left_p is not None and analysis.left_p < _LEVEL:
-        found.append(
+        texts.append(
             "Main effects do not say it all: they leave more than the spread over seeds explains "
             f"({p_text(analysis.left_p)}), so what a value does depends on the others, and an effect is an average."
             if len(analysis.effects) > 1
             else f"The fitted trend misses more than the spread over seeds explains ({p_text(analysis.left_p)})."
         )
     if len(analysis.effects) > 1 and noise:
-        found.append("Each p value is for one parameter alone, not corrected for asking about several.")
-    return [*found, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]
+        texts.append("Each p value is for one parameter alone, not corrected for asking about several.")
+    return [*texts, "This is a reason for the next sweep, not a verdict: nothing here was confirmed on fresh seeds."]

@@ -41,11 +41,6 @@ class Factor:
     log: bool
     """True if that scale is log10."""
 
-    @property
-    def numeric_levels(self) -> int:
-        """Number of values tried; 0 for a parameter that is not numeric."""
-        return 0 if self.x is None else len(np.unique(self.x))
-
 
 def code(name: str, raw: Sequence[Any], distribution: Distribution, coding: Coding) -> Factor:
     """Code one parameter as a column for each level, or as powers of a numeric one.

@@ -25,7 +25,7 @@ def grid(facts: Facts) -> Grid | None:
     tried = [config for config in facts.inputs.configs if Role.SPACE in config.roles]
     space = facts.inputs.sweep.spec.space
     values = {name: distinct([config.params.get(name) for config in tried], space.root[name]) for name in space.varied}
-    axes = _axes([name for name, found in values.items() if 2 <= len(found) <= MAX_VALUES])
+    axes = _axes([name for name, tried_values in values.items() if 2 <= len(tried_values) <= MAX_VALUES])
     if axes is None:
         return None
     fixed = _fixed(tried[0], values)
@@ -63,7 +63,7 @@ def grid(facts: Facts) -> Grid | None:
         ys=ys,
         facets=facets,
         cells=cells,
-        others=[name for name, found in values.items() if len(found) > 1 and name not in axes],
+        others=[name for name, tried_values in values.items() if len(tried_values) > 1 and name not in axes],
     )
 
 
@@ -103,11 +103,11 @@ def _cell(
     noise: SeedFit | None,
     collapsed: Collection[str],
     planned: Mapping[str, int],
-    kept: Mapping[str, float],
+    entropy_shares: Mapping[str, float],
 ) -> Cell:
     tuned = [row for row in rows if row.tune is not None]
     confirmed = [row.confirm.mean for row in rows if row.confirm is not None]
-    entropies = [kept[row.id] for row in rows if row.id in kept]
+    entropies = [entropy_shares[row.id] for row in rows if row.id in entropy_shares]
     best = max(
         tuned, key=lambda row: (row.tune.mean if row.tune else 0, -row.number), default=rows[0] if rows else None
     )

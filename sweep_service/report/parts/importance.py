@@ -24,22 +24,22 @@ def importance(facts: Facts) -> Importance | None:
     from search_spaces.importance import importances  # loads optuna, which reading reports must not need
     from search_spaces.sampling import Observation
 
-    found = importances(
+    weights = importances(
         space,
         [
             Observation(number, point.params, sum(point.values.values()) / len(point.values), "complete")
             for number, point in enumerate(points)
         ],
     )
-    if found is None:
+    if weights is None:
         return None
-    names = sorted(found.fanova, key=lambda name: (-found.fanova[name], name))
+    names = sorted(weights.fanova, key=lambda name: (-weights.fanova[name], name))
     return Importance(
         names=names,
-        fanova=[found.fanova[name] for name in names],
-        ped_anova=[found.ped_anova[name] for name in names],
+        fanova=[weights.fanova[name] for name in names],
+        ped_anova=[weights.ped_anova[name] for name in names],
         num_configs=len(points),
-        text=_text(found.fanova, found.ped_anova, found.num_best, points),
+        text=_text(weights.fanova, weights.ped_anova, weights.num_best, points),
     )
 
 

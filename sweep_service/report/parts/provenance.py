@@ -26,6 +26,10 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
     )
     made = f"made and warm-started by the code from the settings of model and task, {_digest([model, task])}"
     named = f"models/{model.get('model')} of the cache; the digest of its weights is not recorded"
+    threads = sorted({trial.threads for trial in inputs.trials if trial.config_id == config.id})
+    gpus = inputs.sweep.spec.resources.gpus
+    machine = f"{' or '.join(map(str, threads))} CPU thread{'s' if threads != [1] else ''}"
+    machine += f", {gpus:g} GPU" if gpus else ", no GPU"
     texts = {
         "config": f"{config.id}, the digest of all settings but the seed",
         "spec": f"sha256:{inputs.sweep.spec_digest}",
@@ -35,7 +39,7 @@ def provenance(facts: Facts, config: Config) -> dict[str, str]:
         "model": "" if config.is_own else made if model.get("name") != "pretrained" else named,
         "trained with": (noted := _trained_with(facts, config)),
         "program": f"{shlex.join(training['command'])}{_UNKNOWN * (not noted)}" if config.is_own else "",
-        "machine": _machine(facts, config),
+        "machine": f"{machine} a trial; other machines may differ in the last digits",
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -72,13 +76,6 @@ def data_parts(task: Mapping[str, Any]) -> list[tuple[str, str]]:
     if held_out is not None and held_out.benchmark is None:
         parts.append((held_out.ref or data.ref, held_out.split))
     return list(dict.fromkeys(parts))
-
-
-def _machine(facts: Facts, config: Config) -> str:
-    threads = sorted({trial.threads for trial in facts.inputs.trials if trial.config_id == config.id})
-    gpus = facts.inputs.sweep.spec.resources.gpus
-    cpu = f"{' or '.join(map(str, threads))} CPU thread{'s' if threads != [1] else ''}"
-    return f"{cpu}, {f'{gpus:g} GPU' if gpus else 'no GPU'} a trial; other machines may differ in the last digits"
 
 
 def _digest(settings: Any) -> str:

@@ -31,7 +31,8 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
         factors: all varied parameters, strongest first; those not in the surface are adjusted for.
         means: (configs,) to fit.
     """
-    inside = [factor for factor in factors if factor.numeric_levels >= _MIN_VALUES][:_MAX_NAMES]
+    numeric = [factor for factor in factors if factor.x is not None and len(np.unique(factor.x)) >= _MIN_VALUES]
+    inside = numeric[:_MAX_NAMES]
     if len(inside) < 2:
         return None
     x = np.column_stack([factor.x for factor in inside if factor.x is not None])
@@ -41,22 +42,22 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
     k = len(inside)
     for pairs in (list(itertools.combinations(range(k), 2)), []):
         X = np.hstack([_terms(u, pairs), *others])
-        found = fit(X, means)
-        if found.rank == X.shape[1] and found.df >= _MIN_DF and found.variance is not None:
+        quadratic = fit(X, means)
+        if quadratic.rank == X.shape[1] and quadratic.df >= _MIN_DF and quadratic.variance is not None:
             break
     else:
         return None
-    linear, bent = _coefficients(found.beta, k, pairs)
+    linear, bent = _coefficients(quadratic.beta, k, pairs)
     top = _highest(linear, bent)
-    row = np.zeros(len(found.beta))
+    row = np.zeros(len(quadratic.beta))
     row[: 2 * k + 1 + len(pairs)] = _terms(top[None, :], pairs)[0]
-    predicted = float(row @ found.beta)
-    error = student_critical(found.df) * found.variance**0.5 * found.scale(row)
-    made = Surface(
+    predicted = float(row @ quadratic.beta)
+    error = student_critical(quadratic.df) * quadratic.variance**0.5 * quadratic.scale(row)
+    result = Surface(
         names=[factor.name for factor in inside],
-        terms=_raw_terms(inside, pairs, found.beta, middle, half),
-        r2=found.r2,
-        residual_df=found.df,
+        terms=_raw_terms(inside, pairs, quadratic.beta, middle, half),
+        r2=quadratic.r2,
+        residual_df=quadratic.df,
         at={
             factor.name: float(f"{10**value if factor.log else value:.6g}")
             for factor, value in zip(inside, middle + half * top, strict=True)
@@ -67,10 +68,10 @@ def surface(factors: Sequence[Factor], means: Floats) -> Surface | None:
         text="",
     )
     rest = fit(np.hstack([np.ones((len(means), 1)), *others]), means)
-    df = found.rank - rest.rank
-    p = p_of_f(max(rest.rss - found.rss, 0.0) / df / found.variance, df, found.df)
+    df = quadratic.rank - rest.rank
+    p = p_of_f(max(rest.rss - quadratic.rss, 0.0) / df / quadratic.variance, df, quadratic.df)
     edge = [short_name(factor.name) for factor, value in zip(inside, top, strict=True) if abs(value) >= 1 - _EDGE]
-    return made.model_copy(update={"text": _text(made, p, edge)})
+    return result.model_copy(update={"text": _text(result, p, edge)})
 
 
 def _terms(u: Floats, pairs: _Pairs) -> Floats:

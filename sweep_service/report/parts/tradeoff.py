@@ -12,8 +12,8 @@ from sweep_service.sweep.records import Stage
 
 def tradeoff(facts: Facts) -> list[TradeoffPoint]:
     """Return every config with a result, by number; both coordinates are of confirm trials, or of tune trials."""
-    kept = kept_by_stage(facts)
-    points = [point for row in facts.rows.values() if (point := _point(row, kept)) is not None]
+    shares = kept_by_stage(facts)
+    points = [point for row in facts.rows.values() if (point := _point(row, shares)) is not None]
     front = best_of_both(points)
     return [point.model_copy(update={"on_front": point.config_id in front}) for point in points]
 
@@ -27,9 +27,9 @@ def kept_by_stage(facts: Facts) -> dict[tuple[str, Stage], list[float]]:
     return shares
 
 
-def _point(row: ConfigRow, kept: dict[tuple[str, Stage], list[float]]) -> TradeoffPoint | None:
+def _point(row: ConfigRow, shares: dict[tuple[str, Stage], list[float]]) -> TradeoffPoint | None:
     stage, result = (Stage.CONFIRM, row.confirm) if row.confirm else (Stage.TUNE, row.tune)
-    values = kept.get((row.id, stage))
+    values = shares.get((row.id, stage))
     if result is None or values is None:
         return None
     entropy = mean_interval(values)

@@ -20,7 +20,6 @@ _LOG_RANGE = 20.0
 class TunedPoint:
     """A config of the space with a tune result."""
 
-    config_id: str
     params: Mapping[str, Any]
     """The space's parameters by dotted name."""
     values: Mapping[int, float]
@@ -44,7 +43,7 @@ def tuned_points(facts: Facts) -> list[TunedPoint]:
     """Return the configs of the space that have a tune result, by number."""
     collapsed = collapsed_in_tuning(facts)
     return [
-        TunedPoint(config.id, config.params, tune.by_seed, config.id in collapsed)
+        TunedPoint(config.params, tune.by_seed, config.id in collapsed)
         for config in facts.inputs.configs
         if Role.SPACE in config.roles and (tune := facts.rows[config.id].tune) is not None
     ]
@@ -53,12 +52,6 @@ def tuned_points(facts: Facts) -> list[TunedPoint]:
 def collapsed_in_tuning(facts: Facts) -> set[str]:
     """Return the ids of configs with a tune trial that collapsed or diverged."""
     return {trial.config_id for trial in facts.trials if trial.stage is Stage.TUNE and trial.reward_collapsed}
-
-
-def searched(facts: Facts, points: Sequence[TunedPoint]) -> list[str]:
-    """Return the space's parameters that take at least two values among these points."""
-    names = facts.inputs.sweep.spec.space.varied
-    return [name for name in names if len({repr(point.params.get(name)) for point in points}) > 1]
 
 
 def fit_seeds(results: Sequence[Mapping[int, float]]) -> SeedFit:
@@ -102,7 +95,7 @@ def distinct(values: Sequence[Any], distribution: Distribution | None = None) ->
 
 
 def on_log_scale(values: Sequence[float], distribution: Distribution | None) -> bool:
-    """Say whether a parameter is put on a log scale: searched on one, or spread over a wide positive range."""
+    """Return True for a parameter on a log scale: searched on one, or spread over a wide positive range."""
     if isinstance(distribution, Float | Int):
         return distribution.log
     return min(values) > 0 and max(values) >= _LOG_RANGE * min(values)

@@ -6,7 +6,7 @@ var(seed)/S + var(problem)/P + var(rest)/(S P). Two parts estimate it: the varia
 problems, divided by S, which contains the rest, and what the variance over problems has beyond the rest, divided by P.
 
 Means over several benchmarks share the training seeds: a seed that is lucky on one tends to be lucky on the others. So
-the part of the seeds is computed from each seed's weighted mean over benchmarks, never benchmark by benchmark; the part
+the part of the seeds is computed from each seed's mean over benchmarks, never benchmark by benchmark; the part
 of the problems, centred within each benchmark, adds up.
 """
 
@@ -89,10 +89,8 @@ class PairedDifference:
     """The two parts of its error; None for one seed, and where a benchmark has a single problem."""
 
 
-def paired_difference(
-    config_BSP: Sequence[Floats], other_BSP: Sequence[Floats], weights_B: Sequence[float] | None = None
-) -> PairedDifference | None:
-    """Compare two configs on the seeds and problems that both have.
+def paired_difference(config_BSP: Sequence[Floats], other_BSP: Sequence[Floats]) -> PairedDifference | None:
+    """Compare two configs on the seeds and problems that both have; benchmarks weigh the same.
 
     A seed without any value on one of the benchmarks is left out everywhere, since it cannot be paired; then a problem
     without a value on one of the seeds left is left out.
@@ -101,9 +99,8 @@ def paired_difference(
         config_BSP: the config's share of right samples, an array (seeds, problems) for each benchmark; NaN where no
             sample was judged. All benchmarks have the same seeds in the same order.
         other_BSP: those of the config to subtract, in the same shapes and orders.
-        weights_B: weight of each benchmark, equal unless given. They are divided by their sum.
     Returns: None if no seed is left, or no problem of some benchmark.
-    Raises: ValueError, if shapes or weights do not fit.
+    Raises: ValueError, if shapes do not fit.
     """
     deltas_BSP: list[Floats] = []
     for one, other in zip(config_BSP, other_BSP, strict=True):
@@ -113,18 +110,14 @@ def paired_difference(
                 f"values of two configs have shapes {one_SP.shape} and {other_SP.shape}; both need (seeds, problems)"
             )
         deltas_BSP.append(one_SP - other_SP)
-    weights = [1.0] * len(deltas_BSP) if weights_B is None else [float(weight) for weight in weights_B]
-    if not weights or len(weights) != len(deltas_BSP) or min(weights) < 0 or sum(weights) <= 0:
-        raise ValueError(f"weights {weights} for {len(deltas_BSP)} benchmarks: give each one that is not negative")
-    shares_B = [weight / sum(weights) for weight in weights]
-    if len({deltas_SP.shape[0] for deltas_SP in deltas_BSP}) > 1:
+    if len({deltas_SP.shape[0] for deltas_SP in deltas_BSP}) != 1:
         raise ValueError(f"benchmarks with unlike numbers of seeds: {[deltas.shape for deltas in deltas_BSP]}")
     paired_S = np.all([(~np.isnan(deltas_SP)).any(axis=1) for deltas_SP in deltas_BSP], axis=0)
     whole_BSP = [whole_problems(deltas_SP[paired_S]) for deltas_SP in deltas_BSP]
     if not paired_S.any() or any(not deltas_SP.size for deltas_SP in whole_BSP):
         return None
-    means_S = np.sum([share * deltas.mean(axis=1) for share, deltas in zip(shares_B, whole_BSP, strict=True)], axis=0)
-    seeds, problems, parts = len(means_S), problem_error(whole_BSP, shares_B), None
+    means_S = np.sum([deltas.mean(axis=1) * (1 / len(whole_BSP)) for deltas in whole_BSP], axis=0)
+    seeds, problems, parts = len(means_S), problem_error(whole_BSP), None
     if problems is not None:
         of_seeds = math.sqrt(float(means_S.var(ddof=1)) / seeds)
         parts = ErrorParts(of_seeds, seeds - 1, math.sqrt(problems.variance), problems.df)
@@ -132,7 +125,7 @@ def paired_difference(
     return PairedDifference(float(means_S.mean()), seeds, num_problems, parts)
 
 
-def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0,)) -> ProblemVariance | None:
+def problem_error(deltas_BSP: Sequence[Floats]) -> ProblemVariance | None:
     """Estimate the part of the problems from differences without missing values.
 
     The variance of problems' means over seeds also contains the rest of the model. What the rest adds is subtracted,
@@ -140,11 +133,10 @@ def problem_error(deltas_BSP: Sequence[Floats], shares_B: Sequence[float] = (1.0
 
     Args:
         deltas_BSP: differences, an array (seeds, problems) for each benchmark.
-        shares_B: weight of each benchmark; they sum to 1.
     Returns: None with fewer than two seeds, or two problems of each benchmark.
     """
-    total, rest, squares = 0.0, 0.0, 0.0
-    for share, deltas_SP in zip(shares_B, deltas_BSP, strict=True):
+    share, total, rest, squares = 1 / len(deltas_BSP), 0.0, 0.0, 0.0
+    for deltas_SP in deltas_BSP:
         seeds, problems = deltas_SP.shape
         if seeds < 2 or problems < 2:
             return None

@@ -7,14 +7,15 @@ own error. BETTER needs a condition unless the largest rate that the runs leave 
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
 from scipy import stats
 
+from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.formatting import count
-from sweep_service.report.model import ConfigRow, Outcome, RunCounts, TrialRow
+from sweep_service.report.model import Outcome, RunCounts, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Difference
 from sweep_service.sweep.records import Role, Stage
@@ -129,13 +130,13 @@ def counts_text(runs: RunCounts, config: str) -> str:
     return f"{' and '.join(kinds)}: up to {percent(runs.bound)} cannot be excluded."
 
 
-def tuning_text(trials: Sequence[TrialRow], rows: Mapping[str, ConfigRow], config_id: str) -> str:
+def tuning_text(tables: ReportTables, config_id: str) -> str:
     """Say how often configs of the space collapsed in the tune stage; empty if none did.
 
     The rates of the verdict leave these runs out: a config that collapsed in tuning is rarely chosen.
     """
-    space = [row.id for row in rows.values() if Role.SPACE in row.roles]
-    every, own = (confirm_runs(trials, ids, Stage.TUNE) for ids in (space, [config_id]))
+    space = [row.id for row in tables.rows.values() if Role.SPACE in row.roles]
+    every, own = (confirm_runs(tables.trials, ids, Stage.TUNE) for ids in (space, [config_id]))
     if not every.bad:
         return ""
     return (

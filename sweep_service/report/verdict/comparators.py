@@ -37,14 +37,14 @@ def families(configs: Sequence[Config], candidates: Collection[str], confirmed: 
     chosen = [config for config in configs if config.id in candidates]
     present = {config.id: config for config in configs if config.id in confirmed}
     common = [
-        {config.id: (role, found[0]) for config in chosen if config.id != found[0].id}
+        {config.id: (role, shared[0]) for config in chosen if config.id != shared[0].id}
         for role in COMMON
-        if (found := [config for config in present.values() if role in config.roles])
+        if (shared := [config for config in present.values() if role in config.roles])
     ]
     own = {
-        config.id: (next((role for role in COMMON if role in found.roles), Role.MATCHED), found)
+        config.id: (next((role for role in COMMON if role in matched.roles), Role.MATCHED), matched)
         for config in chosen
-        if (found := _own(config, present.values()))
+        if (matched := _own(config, present.values()))
     }
     rests = [{**config.training, LOSS: None} for config in configs]
     if all(rest == rests[0] for rest in rests):

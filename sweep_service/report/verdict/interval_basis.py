@@ -11,26 +11,19 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
     """Explain the interval of the verdict's comparison; empty without an interval."""
     if comparison is None or comparison.low is None:
         return ""
-    return _counted(comparison, inputs) + _lopsided(comparison.family) + _looks(comparison, inputs.looks)
-
-
-def _looks(comparison: Comparison, looks: int) -> str:
-    if looks == 1:
-        return ""
-    level = f"{100 * comparison.confidence:.4g} %"
-    return (
-        f" Seeds were added to a sweep with a report, so this is look {looks} at its results: the interval has {level} "
-        "instead of 95 %, and all looks together say BETTER wrongly in at most 5 %."
-    )
-
-
-def _lopsided(family: int) -> str:
-    if family == 1:
-        return ""
-    return (
-        " The lower half of the interval is the longer one, because the lower ends hold together for "
-        f"{count(family, 'config')}, of which the best was chosen."
-    )
+    text = _counted(comparison, inputs)
+    if comparison.family > 1:
+        text += (
+            " The lower half of the interval is the longer one, because the lower ends hold together for "
+            f"{count(comparison.family, 'config')}, of which the best was chosen."
+        )
+    if inputs.looks > 1:
+        text += (
+            f" Seeds were added to a sweep with a report, so this is look {inputs.looks} at its results: the interval "
+            f"has {100 * comparison.confidence:.4g} % instead of 95 %, and all looks together say BETTER wrongly in at "
+            "most 5 %."
+        )
+    return text
 
 
 def _counted(comparison: Comparison, inputs: ReportInputs) -> str:

@@ -2,11 +2,12 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
@@ -14,7 +15,7 @@ from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, P
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
 from sweep_service.report.verdict.collapse import MOST_RUNS, percent, runs_to_exclude
-from sweep_service.sweep.records import Role, Sweep
+from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
@@ -26,29 +27,18 @@ _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
-def next_purchase(
-    verdict: Verdict,
-    rows: Mapping[str, ConfigRow],
-    arms: Sequence[Arm],
-    tuned: Sequence[Arm],
-    sweep: Sweep,
-    looks: int,
-) -> Purchase | None:
-    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it.
-
-    Rows are all configs' results by id; arms are the confirmed configs without collapsed runs, `tuned` all configs on
-    the tune seeds; `looks` is how often confirm results have been looked at.
-    """
-    relevant = sweep.spec.objective.relevant
+def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
+    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it."""
+    sweep = tables.inputs.sweep
+    ask = _Ask(sweep.id, sweep.spec.objective.relevant, confidence_of(tables.inputs.looks + 1))
     if verdict.outcome is Outcome.EXPLORATORY:
-        return _confirm_stage(rows, tuned, sweep.id, relevant)
+        return _confirm_stage(tables, ask._replace(confidence=CONFIDENCE))
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if comparison.tolerated is not None:
-        return _runs_without_collapse(comparison, comparison.tolerated, sweep)
-    ask = _Ask(sweep.id, relevant, confidence_of(looks + 1))
-    purchase = _more_seeds(comparison, arms, tuned, ask)
+        return _runs_without_collapse(comparison, comparison.tolerated, ask)
+    purchase = _more_seeds(comparison, tables, ask)
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
@@ -62,17 +52,17 @@ class _Ask(NamedTuple):
     """Confidence of the interval at the next look."""
 
 
-def _more_seeds(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm], ask: _Ask) -> Purchase:
+def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purchase:
     """Propose more confirm seeds for the best config and its comparator."""
     relevant = ask.relevant
-    ids, n = [comparison.config_id, comparison.comparator_id], comparison.num_seeds
+    ids, n = [*comparison.pair], comparison.num_seeds
     least = max(0, MIN_SEEDS - n)
     if not least and comparison.standard_error is None:
         text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
         return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=None)
     if comparison.with_collapsed:
         return _whole_pairs(comparison, ask)
-    seen = _seen(comparison, arms, tuned)
+    seen = _seen(comparison, tables)
     if seen is None:
         needed = count(least, "more confirm seed")
         text = f"An interval takes {needed} on these two configs; how wide it will be cannot be estimated yet."
@@ -103,18 +93,16 @@ def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
         f"{count(more, 'more confirm seed')} would show the difference without them: "
         f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
     )
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=more, difference=ask.relevant, power=None)
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=more, difference=ask.relevant, power=None)
 
 
-def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> ResultsSoFar | None:
-    """Return what is known about the difference; None if nothing is about the spread over seeds."""
-    pair = comparison.config_id, comparison.comparator_id
+def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
+    """Return the results so far on the difference; None if nothing is known about the spread over seeds."""
     if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
         of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
     else:
-        of_pair = Pairs(arms).spread()
-    before = [arm for arm in tuned if arm.config_id in pair]
+        of_pair = Pairs(tables.whole_arms).spread()
+    before = [arm for arm in tables.tuned_arms if arm.config_id in comparison.pair]
     spread = of_pair or Pairs(before).spread()
     if spread is None:
         return None
@@ -126,22 +114,20 @@ def _seen(comparison: Comparison, arms: Sequence[Arm], tuned: Sequence[Arm]) -> 
         known_df=spread[1] if of_pair else 0,
     )
     counted = comparison.seed_error is None or comparison.problem_error is not None
-    confirmed = [arm for arm in arms if arm.config_id in pair]
-    return _with_problems(seen, [*_between(confirmed), *_between(before)]) if counted else seen
+    confirmed = [arm for arm in tables.whole_arms if arm.config_id in comparison.pair]
+    return _with_problems(seen, confirmed, before) if counted else seen
 
 
-def _between(arms: Sequence[Arm]) -> list[ProblemVariance]:
-    """Return the problems' part of the difference of every two configs, where their right samples were counted."""
-    pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
-    return [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
-
-
-def _with_problems(seen: ResultsSoFar, parts: Sequence[ProblemVariance]) -> ResultsSoFar:
-    """Add what other problems would change: the largest of several estimates.
+def _with_problems(seen: ResultsSoFar, *stages: Sequence[Arm]) -> ResultsSoFar:
+    """Add the part of other problems: the largest of the estimates from every two of a stage's configs.
 
     A promise is made where an estimate is small, which it may be by chance. The tune stage has other seeds, and mostly
     other problems, than the confirm stage, so that its estimate is seldom too small as well.
     """
+    parts = list[ProblemVariance]()
+    for arms in stages:
+        pairs, ids = Pairs(arms), [arm.config_id for arm in arms]
+        parts += [part for two in combinations(ids, 2) if (part := pairs.problems(*two)) is not None]
     if not parts:
         return seen
     largest = max(parts, key=lambda part: part.variance)
@@ -162,12 +148,11 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
         f"These {count(comparison.num_seeds, 'confirm seed')} would have shown a true difference of {relevant:g} with "
         f"{_percent(reached)} probability; more seeds would find smaller ones."
     )
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=reached)
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=relevant, power=reached)
 
 
-def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Sweep) -> Purchase:
-    """Say how many more runs would show that a config, or its comparator, collapses seldom enough."""
+def _runs_without_collapse(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
+    """Count the further runs that would show that a config, or its comparator, collapses seldom enough."""
     ahead = comparison.difference > 0
     runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
     needed = runs_to_exclude(tolerated, runs.bad)
@@ -180,10 +165,9 @@ def _runs_without_collapse(comparison: Comparison, tolerated: float, sweep: Swee
         text += f"Not even {more} more runs could exclude a higher rate: look for a larger difference."
     else:
         text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
-        text += f"sweeps extend {sweep.id} --confirm-seeds {more}"
-    relevant, seeds = sweep.spec.objective.relevant, 0 if needed is None else more
-    ids = [comparison.config_id, comparison.comparator_id]
-    return Purchase(text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=None)
+        text += f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+    seeds = 0 if needed is None else more
+    return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
@@ -202,37 +186,35 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     )
 
 
-def _confirm_stage(
-    rows: Mapping[str, ConfigRow], arms: Sequence[Arm], sweep_id: str, relevant: float
-) -> Purchase | None:
+def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
     """Propose a confirm stage for a sweep that has none."""
-    tuned = sorted((row for row in rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
+    tuned = sorted((row for row in tables.rows.values() if row.tune), key=lambda row: (-_tune(row).mean, row.number))
     leading = [row for row in tuned if Role.SPACE in row.roles and Role.BASELINE not in row.roles][:_TOP_K]
     if not leading:
         return None
     baselines = [row for row in tuned if row not in leading and {Role.BASELINE, Role.DAPO} & set(row.roles)]
     ids = [row.id for row in (*leading, *baselines)]
-    compared = [arm for arm in arms if arm.config_id in ids]
+    compared = [arm for arm in tables.tuned_arms if arm.config_id in ids]
     spread = Pairs(compared).spread()
     best = "config" if len(leading) == 1 else str(len(leading))
-    ask = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {sweep_id} --confirm-seeds {{0}})"
+    proposal = f"Confirm the best {best} on {{0}} fresh seeds (sweeps extend {ask.sweep_id} --confirm-seeds {{0}})"
     if spread is None:
         few = "a single tune seed" if max(_tune(row).n for row in tuned) == 1 else "results so few or so equal"
-        text = f"{ask.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
-        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=relevant, power=None)
+        text = f"{proposal.format(_FIRST_SEEDS)}. How small a difference that finds cannot be estimated from {few}."
+        return Purchase(text=text, config_ids=ids, more_seeds=_FIRST_SEEDS, difference=ask.relevant, power=None)
     seen = ResultsSoFar(*spread, family=len(leading), df_per_seed=max(1, len(ids) - 1))
-    seen = _with_problems(seen, _between(compared))
-    first_look = _Ask(sweep_id, relevant, CONFIDENCE)
-    seeds, reached = _fewest(seen, MIN_SEEDS, first_look)
+    seen = _with_problems(seen, compared)
+    seeds, reached = _fewest(seen, MIN_SEEDS, ask)
     if reached < POWER:
-        return _out_of_reach(ids, seen, first_look, reached)
-    low, high = seen.chance_range(seeds, relevant)
+        return _out_of_reach(ids, seen, ask, reached)
+    low, high = seen.chance_range(seeds, ask.relevant, ask.confidence)
     text = (
-        f"{ask.format(seeds)}: it finds a true difference of {relevant:g} with {_percent(reached)} probability "
-        f"({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the tune seeds."
+        f"{proposal.format(seeds)}: it finds a true difference of {ask.relevant:g} with {_percent(reached)} "
+        f"probability ({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the "
+        "tune seeds."
     )
     return Purchase(
-        text=text, config_ids=ids, more_seeds=seeds, difference=relevant, power=reached, power_range=[low, high]
+        text=text, config_ids=ids, more_seeds=seeds, difference=ask.relevant, power=reached, power_range=[low, high]
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sweep_service.report.formatting import count
+from sweep_service.report.formatting import count, listed
 from sweep_service.report.model import ConfigRow, TieMember, TieSet
 from sweep_service.report.statistics.differences import Arm, Difference, Pairs
 
@@ -22,7 +22,7 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
     pairs = Pairs(arms)
     ids = sorted((arm.config_id for arm in arms), key=lambda id_: (-_mean(rows[id_]), rows[id_].number))
     differences = {(a, b): pairs.difference(a, b) for a in ids for b in ids if a != b}
-    if all(found.standard_error is None for found in differences.values()):
+    if all(difference.standard_error is None for difference in differences.values()):
         return None
     highs = {a: _bound([differences[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
     inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # configs with equal results stay
@@ -46,12 +46,12 @@ def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None
 def _bound(differences: Sequence[Difference], sign: int, family: int) -> float | None:
     """Return the lowest bound of (config minus rival) over all rivals; None if a rival has too few seeds."""
     bounds = [
-        found.difference + sign * parts.lower_width(family)
-        for found in differences
-        if (parts := found.parts) is not None
+        difference.difference + sign * parts.lower_width(family)
+        for difference in differences
+        if (parts := difference.parts) is not None
     ]
-    known = len(bounds) == len(differences) if sign < 0 else bool(bounds)
-    return min(bounds) if known else None
+    enough = len(bounds) == len(differences) if sign < 0 else bool(bounds)
+    return min(bounds) if enough else None
 
 
 def _mean(row: ConfigRow) -> float:
@@ -64,7 +64,5 @@ def _text(members: Sequence[TieMember]) -> str:
     of = count(len(members), "confirmed config")
     if len(inside) == 1:
         return f"Of {of} only {inside[0]} may be the best."
-    names = ", ".join(inside[:_LISTED]) + (f" and {len(inside) - _LISTED} more" if len(inside) > _LISTED else "")
-    if len(inside) == len(members):
-        return f"Each of the {of} may be the best: {names}."
-    return f"{len(inside)} of {of} may be the best: {names}."
+    each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
+    return f"{each} may be the best: {listed(inside, _LISTED)}."

@@ -3,54 +3,40 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
-from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.table_rows import is_comparator
-from sweep_service.report.formatting import count, estimate, interval, number, signed
+from sweep_service.report.formatting import count, estimate, interval, listed, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import confidence_of
-from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Difference, differences
+from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Difference, differences
 from sweep_service.report.verdict.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
 from sweep_service.report.verdict.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import same_objective
-from sweep_service.sweep.records import Config, Role, Stage
+from sweep_service.sweep.records import Role, Stage
 
 _LISTED: Final = 4
 """Number of settings that a sentence names."""
 
 
-def compare(
-    arms: Sequence[Arm],
-    whole: Sequence[Arm],
-    trials: Sequence[TrialRow],
-    rows: Mapping[str, ConfigRow],
-    candidates: Sequence[str],
-    inputs: ReportInputs,
-) -> list[Comparison]:
-    """Compare every candidate with its comparators on the confirm seeds; first with the verdict's, the best one first.
-
-    Args:
-        arms: the confirmed configs, with all their runs.
-        whole: the same without the runs that collapsed.
-        trials: all trials.
-        rows: all configs by id.
-        candidates: ids of the configs that tuning chose.
-    """
-    configs, objective, level = inputs.configs, inputs.sweep.spec.objective, confidence_of(inputs.looks)
+def compare(tables: ReportTables) -> list[Comparison]:
+    """Compare the candidates with their comparators on the confirm seeds; first with the verdict's, best one first."""
+    inputs, trials, rows = tables.inputs, tables.trials, tables.rows
+    objective, level = inputs.sweep.spec.objective, confidence_of(inputs.looks)
     tuned = [row for row in rows.values() if Role.SPACE in row.roles and row.tune is not None]
     chose = 0 if inputs.halves else len(tuned)
-    present = {arm.config_id for arm in arms}
-    confirmed = [id_ for id_ in candidates if id_ in present]
-    by_id = {config.id: config for config in configs}
+    present = {arm.config_id for arm in tables.arms}
+    confirmed = [id_ for id_ in tables.candidates if id_ in present]
     are_shares = objective.metric != "eval/reward_mean"
     comparisons: dict[tuple[str, str], Comparison] = {}  # a pair of two families keeps what the first says of it
-    for family in families(configs, confirmed, present):
+    for family in families(inputs.configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
         whole_runs, every_run = (
-            differences(of, comparators, chose, shared=shared, confidence=level) for of in (whole, arms)
+            differences(arms, comparators, chose, shared=shared, confidence=level)
+            for arms in (tables.whole_arms, tables.arms)
         )
         few = {  # collapsed runs count where too few pairs are left without them
             id_
@@ -60,30 +46,25 @@ def compare(
         results = {id_: every_run[id_] if id_ in few else whole_runs[id_] for id_ in every_run}
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
-            found = Comparison(
+            own, other = (confirm_runs(trials, [one]) for one in (id_, comparator.id))
+            levels = _level(id_, trials), _level(comparator.id, trials)
+            weighed = weigh(_outcome(result, objective.relevant), result, own, other, levels)
+            comparison = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
                 comparator_id=comparator.id,
                 comparator_role=role,
                 comparator_label=rows[comparator.id].label,
-                differs_in=differs_in(by_id[id_], comparator),
-                **_weighed(result, id_, comparator.id, trials, objective.relevant),
+                differs_in=differs_in(tables.configs[id_], comparator),
+                own=own,
+                other=other,
+                **weighed._asdict(),
                 **asdict(result),
                 with_collapsed=id_ in few,
                 failed_bounds=failed_bounds(trials, id_, comparator.id, id_ in few) if are_shares else None,
             )
-            comparisons.setdefault((id_, comparator.id), found)
+            comparisons.setdefault((id_, comparator.id), comparison)
     return list(comparisons.values())
-
-
-def _weighed(
-    result: Difference, config_id: str, comparator_id: str, trials: Sequence[TrialRow], relevant: float
-) -> dict[str, Any]:
-    """Return the outcome of a comparison in which collapses count, and the runs that it rests on."""
-    own, other = (confirm_runs(trials, [id_]) for id_ in (config_id, comparator_id))
-    levels = _level(config_id, trials), _level(comparator_id, trials)
-    weighed = weigh(_outcome(result, relevant), result, own, other, levels)
-    return {"own": own, "other": other, **weighed._asdict()}
 
 
 def _level(config_id: str, trials: Sequence[TrialRow]) -> float:
@@ -102,17 +83,16 @@ def _outcome(result: Difference, relevant: float) -> Outcome:
     return Outcome.EQUIVALENT if -relevant < result.low and result.high < relevant else Outcome.UNDECIDED
 
 
-def judge(
-    best: ConfigRow | None, rows: Mapping[str, ConfigRow], comparisons: Sequence[Comparison], inputs: ReportInputs
-) -> Verdict:
-    """Return the verdict on the best config, which is None if nothing succeeded; rows are all configs' by id."""
+def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
+    """Return the verdict on the best config."""
+    best = tables.best
     if best is None:
         return Verdict(
             outcome=Outcome.INSUFFICIENT, sentence="INSUFFICIENT: no config of the space has a result to judge."
         )
     if best.confirm is None or not best.confirm.n:
-        return _unconfirmed(best, rows, inputs)
-    comparison = next((found for found in comparisons if found.config_id == best.id), None)
+        return _unconfirmed(best, tables)
+    comparison = next((one for one in comparisons if one.config_id == best.id), None)
     if comparison is None:
         mean = estimate(best.confirm.mean, best.confirm.low, best.confirm.high)
         sentence = (
@@ -121,24 +101,23 @@ def judge(
         )
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
     besides = _besides(comparison.differs_in)
-    sentence = _finding(comparison, inputs.sweep.spec.objective.relevant)
+    sentence = _finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
 
 
-def _unconfirmed(best: ConfigRow, rows: Mapping[str, ConfigRow], inputs: ReportInputs) -> Verdict:
+def _unconfirmed(best: ConfigRow, tables: ReportTables) -> Verdict:
     assert best.tune is not None
+    rows = tables.rows
     mean, seeds, equal = number(best.tune.mean), count(best.tune.n, "seed"), all_equal_text(rows)
     if equal:
         standing, doubt = f"{equal}: {mean} on the tune seeds ({seeds})", "; nothing was confirmed on others"
     else:
         others = shared_lead_text(best, rows)
         beside = f"{seeds}; {others}" if others else seeds
-        standing = (
-            f"{best.label} leads on the tune seeds with {mean} ({beside}){_ahead_in_tuning(best, rows, inputs.configs)}"
-        )
+        standing = f"{best.label} leads on the tune seeds with {mean} ({beside}){_ahead_in_tuning(best, tables)}"
         doubt = ", but it was chosen on these seeds and confirmed on no others"
-    if inputs.sweep.spec.seeds.confirm is not None:
+    if tables.inputs.sweep.spec.seeds.confirm is not None:
         sentence = f"INSUFFICIENT: no confirm trial of a chosen config has a result; {standing}: no finding."
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
     return Verdict(outcome=Outcome.EXPLORATORY, sentence=f"EXPLORATORY: {standing}{doubt}.")
@@ -151,7 +130,7 @@ def all_equal_text(rows: Mapping[str, ConfigRow]) -> str:
 
 
 def shared_lead_text(best: ConfigRow, rows: Mapping[str, ConfigRow]) -> str:
-    """Say how many other configs of the space have exactly the best one's mean on the tune seeds; empty if none has."""
+    """Count the other configs of the space with exactly the best one's mean on the tune seeds; empty if none has."""
     assert best.tune is not None
     space = [row.tune.mean for row in rows.values() if row.tune and not is_comparator(row)]
     return equals_text(sum(same_objective(mean, best.tune.mean) for mean in space), len(_tune_means(rows)))
@@ -161,23 +140,22 @@ def _tune_means(rows: Mapping[str, ConfigRow]) -> list[float]:
     return [row.tune.mean for row in rows.values() if row.tune]
 
 
-def _ahead_in_tuning(best: ConfigRow, rows: Mapping[str, ConfigRow], configs: Sequence[Config]) -> str:
-    """Say how far the leader lies from its comparator on the tune seeds, without an interval, since these chose it.
+def _ahead_in_tuning(best: ConfigRow, tables: ReportTables) -> str:
+    """Give the leader's lead over its comparator on the tune seeds, without an interval, since these chose it.
 
     Names the other comparators that have a higher mean, too.
     """
     assert best.tune is not None
-    mean = best.tune.mean
+    rows, mean = tables.rows, best.tune.mean
     comparators = (row for row in rows.values() if is_comparator(row) and row.tune)
     higher = [row for row in comparators if row.tune and signed(row.tune.mean - mean).startswith("+")]
-    config = next(one for one in configs if one.id == best.id)
-    for family in families(configs, [best.id], {row.id for row in rows.values() if row.tune}):
+    for family in families(tables.inputs.configs, [best.id], {row.id for row in rows.values() if row.tune}):
         if best.id not in family:
             continue
         role, comparator = family[best.id]
         row = rows[comparator.id]
         if best.tune and row.tune and (deltas := best.tune.minus(row.tune)):
-            besides = _besides(differs_in(config, comparator))
+            besides = _besides(differs_in(tables.configs[best.id], comparator))
             which = f", which differs in {besides}" if besides else ""
             lead = fmean(deltas.values())
             below = signed(lead).startswith("-")
@@ -198,8 +176,7 @@ def _besides(names: Sequence[str]) -> str:
     others = [name for name in names if name != LOSS]
     if not others:
         return ""
-    listed = ", ".join(others[:_LISTED]) + (f" and {len(others) - _LISTED} more" if len(others) > _LISTED else "")
-    return f"{listed} as well as in the loss" if LOSS in names else f"{listed}, not in the loss"
+    return listed(others, _LISTED) + (" as well as in the loss" if LOSS in names else ", not in the loss")
 
 
 def _finding(comparison: Comparison, relevant: float) -> str:
@@ -236,7 +213,7 @@ def _finding(comparison: Comparison, relevant: float) -> str:
 
 
 def _without(comparison: Comparison) -> str:
-    """Say which runs a difference leaves out."""
+    """Name the runs that a difference leaves out."""
     collapsed = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
     kinds = [
         *(["collapse"] if collapsed else []),

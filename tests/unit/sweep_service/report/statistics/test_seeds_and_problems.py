@@ -15,9 +15,9 @@ TABLE = np.array([[0.9, 0.2, 0.5, 0.4], [0.7, 0.1, 0.6, 0.2], [0.8, 0.4, 0.7, 0.
 OTHER = np.array([[0.5, 0.3, 0.2, 0.4], [0.6, 0.1, 0.1, 0.3], [0.5, 0.2, 0.4, 0.5]])
 
 
-def compare(*benchmarks: Floats, weights: list[float] | None = None) -> PairedDifference:
+def compare(*benchmarks: Floats) -> PairedDifference:
     """Compare with a config that is never right, so that the differences are these values."""
-    return paired_difference(benchmarks, [np.zeros_like(values) for values in benchmarks], weights)
+    return paired_difference(benchmarks, [np.zeros_like(values) for values in benchmarks])
 
 
 def test_both_parts_agree_with_the_table_of_an_analysis_of_variance() -> None:
@@ -71,30 +71,24 @@ def test_what_the_data_do_not_determine_is_none() -> None:
     assert compare(np.full((3, 4), 0.5)).parts.total == 0
 
 
-def test_weights_count_as_shares() -> None:
-    twice = compare(TABLE, OTHER, weights=[2, 2])
-    assert twice == compare(TABLE, OTHER)
-    assert twice.difference == pytest.approx((TABLE.mean() + OTHER.mean()) / 2)
-    assert compare(TABLE, OTHER, weights=[1, 0]).parts.total == pytest.approx(compare(TABLE).parts.total)
+def test_benchmarks_weigh_the_same() -> None:
+    assert compare(TABLE, OTHER[:, :2]).difference == pytest.approx((TABLE.mean() + OTHER[:, :2].mean()) / 2)
+    assert compare(TABLE, TABLE).parts.problems == pytest.approx(compare(TABLE).parts.problems / math.sqrt(2))
+    assert compare(TABLE, TABLE).parts.seeds == pytest.approx(compare(TABLE).parts.seeds)
 
 
 @pytest.mark.parametrize(
-    ("config", "other", "weights", "message"),
+    ("config", "other", "message"),
     [
-        ([TABLE], [OTHER[:2]], None, r"shapes \(3, 4\) and \(2, 4\)"),
-        ([TABLE[0]], [OTHER[0]], None, "seeds, problems"),
-        ([TABLE, TABLE[:2]], [OTHER, OTHER[:2]], None, "unlike numbers of seeds"),
-        ([TABLE], [OTHER], [1.0, 2.0], r"weights \[1.0, 2.0\] for 1 benchmarks"),
-        ([TABLE], [OTHER], [0.0], "for 1 benchmarks"),
-        ([TABLE, TABLE], [OTHER, OTHER], [2.0, -1.0], "not negative"),
-        ([], [], None, "for 0 benchmarks"),
+        ([TABLE], [OTHER[:2]], r"shapes \(3, 4\) and \(2, 4\)"),
+        ([TABLE[0]], [OTHER[0]], "seeds, problems"),
+        ([TABLE, TABLE[:2]], [OTHER, OTHER[:2]], "unlike numbers of seeds"),
+        ([], [], "unlike numbers of seeds"),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    config: list[Floats], other: list[Floats], weights: list[float] | None, message: str
-) -> None:
+def test_what_does_not_fit_is_refused(config: list[Floats], other: list[Floats], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        paired_difference(config, other, weights)
+        paired_difference(config, other)
 
 
 def test_the_error_of_one_part_alone_has_its_degrees_of_freedom() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
+from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome, RunCounts
 from sweep_service.report.render.html import render_html
@@ -160,8 +161,7 @@ def test_a_gain_that_no_number_of_runs_could_save_from_collapses_buys_none() -> 
     report = ruined("collapsed")
     found = report.verdict.comparison.model_copy(update={"tolerated": 1e-9})
     verdict = report.verdict.model_copy(update={"comparison": found})
-    rows = {row.id: row for row in report.configs}
-    bought = next_purchase(verdict, rows, [], [], sweep_inputs(CONFIRM).sweep, looks=1)
+    bought = next_purchase(verdict, ReportTables(sweep_inputs(CONFIRM)))
     assert bought.text.endswith("Not even 1000 more runs could exclude a higher rate: look for a larger difference.")
 
 

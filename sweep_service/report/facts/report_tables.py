@@ -1,0 +1,175 @@
+"""The rows of one sweep, summed up for its report: each figure is made once, when it is first asked for."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from sweep_service.report.facts.measured_models import MeasuredModel, final_models
+from sweep_service.report.facts.problem_rates import problem_rates
+from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.facts.rollouts import entropy_slope
+from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
+from sweep_service.report.facts.trial_health import Health, trial_health
+from sweep_service.report.model import ConfigRow, TrialRow
+from sweep_service.report.statistics.differences import Arm
+from sweep_service.sweep.baselines import without_betas
+from sweep_service.sweep.labels import config_labels, varied_names
+from sweep_service.sweep.objective import choose, leader, selection_objectives, trial_objective
+from sweep_service.sweep.records import Config, Role, Stage
+
+
+@dataclass(frozen=True)
+class ReportTables:
+    """Configs and trials of one sweep as tables, and as the arms that the statistics compare."""
+
+    inputs: ReportInputs
+
+    @cached_property
+    def configs(self) -> Mapping[str, Config]:
+        """Configs by id."""
+        return {config.id: config for config in self.inputs.configs}
+
+    @cached_property
+    def varied(self) -> Sequence[str]:
+        """Dotted names of the parameters in which configs differ."""
+        return varied_names(self.inputs.configs)
+
+    @cached_property
+    def objectives(self) -> Mapping[str, float | None]:
+        """Each trial's objective by trial id; None without one."""
+        inputs, objective = self.inputs, self.inputs.sweep.spec.objective
+        return {
+            trial.id: trial_objective(
+                trial, inputs.present(trial.id, inputs.measures[trial.stage]).values.tolist(), objective
+            )
+            for trial in inputs.trials
+        }
+
+    @cached_property
+    def models(self) -> Mapping[str, MeasuredModel]:
+        """Models after their trials' last update that were to be measured on benchmarks, by trial id."""
+        return final_models(self.inputs)
+
+    @cached_property
+    def health(self) -> Mapping[str, Health]:
+        """Each trial's health by its curves, by trial id."""
+        return {trial.id: trial_health(trial, self.inputs) for trial in self.inputs.trials}
+
+    @cached_property
+    def trials(self) -> Sequence[TrialRow]:
+        """Trials in the order of their numbers; `objective` is the value that ranks."""
+        labels = config_labels(self.inputs.configs, self.varied)
+        return [
+            trial_row(
+                trial,
+                labels[trial.config_id],
+                self.objectives[trial.id],
+                self.inputs,
+                self.health[trial.id],
+                self.models.get(trial.id),
+            )
+            for trial in self.inputs.trials
+        ]
+
+    @cached_property
+    def rows(self) -> Mapping[str, ConfigRow]:
+        """Table rows by config id."""
+        by_config: dict[str, list[TrialRow]] = {id_: [] for id_ in self.configs}
+        for trial in self.trials:
+            by_config[trial.config_id].append(trial)
+        labels = config_labels(self.inputs.configs, self.varied)
+        return {id_: config_row(self.configs[id_], labels[id_], by_config[id_], self.varied) for id_ in by_config}
+
+    @cached_property
+    def ordered(self) -> Sequence[ConfigRow]:
+        """Table rows: confirmed configs, best first; then the others by tune mean; last those without a result."""
+        return in_order(self.rows)
+
+    @property
+    def baseline(self) -> ConfigRow | None:
+        """The PPO-clip baseline; None if the sweep has none."""
+        return next((row for row in self.rows.values() if Role.BASELINE in row.roles), None)
+
+    @cached_property
+    def twins(self) -> Mapping[str, ConfigRow]:
+        """For each ce_gppo config of the space with a beta above 0, by id, its twin, if the sweep has one.
+
+        The twin has PPO clip's gradient and everything else the same. Best configs first.
+        """
+        twins: dict[str, ConfigRow] = {}
+        for row in self.ordered:
+            training = self.configs[row.id].training
+            loss = training.get("loss", {})
+            keeps = row.loss == "ce_gppo" and (loss.get("beta1", 0) > 0 or loss.get("beta2", 0) > 0)
+            if Role.SPACE in row.roles and keeps:
+                clipped = {**training, "loss": without_betas(loss)}
+                twin = next((other.id for other in self.inputs.configs if other.training == clipped), None)
+                twins |= {row.id: self.rows[twin]} if twin else {}
+        return twins
+
+    @cached_property
+    def entropy_slopes(self) -> Mapping[str, float]:
+        """The slope of log entropy over the whole training, by trial id, of whole trials with constant betas."""
+        slopes = ((trial.id, entropy_slope(trial, self.configs[trial.config_id], self.inputs)) for trial in self.trials)
+        return {id_: slope for id_, slope in slopes if slope is not None}
+
+    @cached_property
+    def candidates(self) -> Sequence[str]:
+        """Ids of the configs that tuning chose, best first."""
+        tune, confirm = selection_objectives(self.inputs.trials, self.objectives), self.inputs.sweep.spec.seeds.confirm
+        return [config.id for config in choose(self.inputs.configs, tune, confirm.top_k if confirm else 1)]
+
+    @cached_property
+    def unsteady(self) -> frozenset[str]:
+        """Ids of configs with a collapsed confirm trial: their spread says nothing about that of the others."""
+        return frozenset(self._collapsed.values())
+
+    @cached_property
+    def _collapsed(self) -> Mapping[str, str]:
+        """Collapsed confirm trials, with their configs."""
+        return {row.id: row.config_id for row in self.trials if row.stage is Stage.CONFIRM and row.collapsed}
+
+    @cached_property
+    def arms(self) -> Sequence[Arm]:
+        """The confirmed configs, with all their runs."""
+        return self._arms(Stage.CONFIRM, unsteady=self.unsteady)
+
+    @cached_property
+    def whole_arms(self) -> Sequence[Arm]:
+        """The confirmed configs, without the runs that collapsed."""
+        return self._arms(Stage.CONFIRM, without=self._collapsed)
+
+    @property
+    def tuned_arms(self) -> Sequence[Arm]:
+        """The configs with a tune result; of trials that counted right samples, on the problems of that stage."""
+        return self._arms(Stage.TUNE)
+
+    def _arms(self, stage: Stage, unsteady: Collection[str] = (), without: Collection[str] = ()) -> list[Arm]:
+        """Return each config's results in a stage, without some trials; `unsteady` configs lend nobody their spread."""
+        rates, arms = self._rates[stage], list[Arm]()
+        for row in self.rows.values():
+            if (result := row.stage(stage)) is not None:
+                seeds = [seed for seed in result.seeds if seed.trial_id not in without]
+                counted = {seed.seed: rates[seed.trial_id] for seed in seeds if rates.get(seed.trial_id)}
+                values = {seed.seed: seed.value for seed in seeds}
+                if stage is Stage.TUNE:
+                    values |= {seed: fmean(shares.values()) for seed, shares in counted.items()}
+                arms.append(Arm(row.id, values, row.id not in unsteady, counted))
+        return arms
+
+    @cached_property
+    def _rates(self) -> Mapping[Stage, Mapping[str, Mapping[str, float]]]:
+        """The share of right samples by stage, trial and problem."""
+        return {stage: problem_rates(self.inputs, stage) for stage in Stage}
+
+    @cached_property
+    def best(self) -> ConfigRow | None:
+        """The config that leads; None if nothing succeeded."""
+        inputs = self.inputs
+        leading = leader(inputs.configs, inputs.trials, self.objectives, inputs.sweep.spec.seeds.confirm)
+        return self.rows[leading.config.id] if leading else None
+
+    def trials_of(self, config_id: str) -> list[TrialRow]:
+        """Return a config's trials, by number."""
+        return [trial for trial in self.trials if trial.config_id == config_id]
