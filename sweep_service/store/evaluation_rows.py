@@ -14,10 +14,7 @@ class EvaluationRows(Rows):
     """The part of the store that keeps evaluations and their results."""
 
     def add_evaluations(self, fence: Fence, evaluations: Sequence[Evaluation]) -> None:
-        """Store new evaluations.
-
-        Raises: StaleEpoch.
-        """
+        """Store new evaluations."""
         own = {"stage": EVALUATION_STAGE, "summary": {}, "warnings": []}
         rows = [
             evaluation.model_dump(mode="json", exclude={"trial_id"}) | own | {"trained_by": evaluation.trial_id}
@@ -46,8 +43,7 @@ class EvaluationRows(Rows):
         """Return the folder of each model that a trial has kept for an evaluation, by trial and optimizer step."""
         k = t.kept_models
         query = select(k).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            return {(row.trial_id, row.step): row.path for row in connection.execute(query)}
+        return {(row.trial_id, row.step): row.path for row in self._rows(query)}
 
     def benchmark_results(
         self, sweep_id: str, benchmark: str | None = None, evaluation_ids: Collection[str] | None = None

@@ -50,8 +50,7 @@ class ProjectionRows(Rows):
         """Return the parent run of each sweep that has one, by sweep id."""
         s = t.sweeps.c
         query = select(s.id, s.mlflow_run_id).where(s.mlflow_run_id.is_not(None), ~_is_deleted(s.id))
-        with self._read() as connection:
-            return {row.id: row.mlflow_run_id for row in connection.execute(query)}
+        return {row.id: row.mlflow_run_id for row in self._rows(query)}
 
     def behind(self) -> list[tuple[Trial, str | None]]:
         """Return started trials whose curves or state MLflow does not have yet, with the state that MLflow shows."""
@@ -83,8 +82,7 @@ class ProjectionRows(Rows):
         c = t.curves.c
         done = select(t.trials.c.mlflow_curve_id).where(t.trials.c.id == trial_id).scalar_subquery()
         query = select(c.id, c.kind, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
-        with self._read() as connection:
-            return [Chunk(id=row.id, kind=row.kind, **row.points) for row in connection.execute(query)]
+        return [Chunk(id=row.id, kind=row.kind, **row.points) for row in self._rows(query)]
 
     def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
         """Note the sweep's parent run."""
@@ -121,8 +119,7 @@ class ProjectionRows(Rows):
         """Return the ids of the sweeps that somebody wants carried over anew, oldest first."""
         s = t.sweeps.c
         query = select(s.id).where(s.mlflow_anew, ~_is_deleted(s.id)).order_by(s.id)
-        with self._read() as connection:
-            return list(connection.execute(query).scalars())
+        return [row.id for row in self._rows(query)]
 
     def projectable(self) -> list[Sweep]:
         """Return the sweeps that MLflow shows or is to show, oldest first: all that nobody wants deleted."""

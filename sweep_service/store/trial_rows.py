@@ -69,18 +69,12 @@ class TrialRows(Rows):
         return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
 
     def get_trial(self, trial_id: str) -> Trial:
-        """Return a trial.
-
-        Raises: NotFound.
-        """
+        """Return a trial. Raises: NotFound."""
         with self._read() as connection:
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
     def get_work(self, work_id: str) -> Work:
-        """Return a trial or an evaluation with the fields that both have.
-
-        Raises: NotFound.
-        """
+        """Return a trial or an evaluation with the fields that both have. Raises: NotFound."""
         with self._read() as connection:
             return Work.model_validate(dict(_one_trial(connection, work_id)))
 
@@ -88,11 +82,9 @@ class TrialRows(Rows):
         """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
         counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
-        query = counted.group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
-        with self._read() as connection:
-            for sweep_id, state, number in connection.execute(query):
-                counts[sweep_id][TrialState(state)] = number
+        for sweep_id, state, number in self._rows(counted.group_by(c.sweep_id, c.state)):
+            counts[sweep_id][TrialState(state)] = number
         return counts
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
@@ -106,10 +98,9 @@ class TrialRows(Rows):
         """Return the versions of packages with which each trial has trained, one entry an attempt that noted them."""
         a, versions = t.attempts.c, dict[str, list[dict[str, str]]]()
         query = select(a.trial_id, a.versions).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            for trial_id, noted in connection.execute(query.order_by(a.trial_id, a.number)):
-                if noted:
-                    versions.setdefault(trial_id, []).append(noted)
+        for trial_id, noted in self._rows(query.order_by(a.trial_id, a.number)):
+            if noted:
+                versions.setdefault(trial_id, []).append(noted)
         return versions
 
     def attempts_of(self, work_id: str) -> list[Attempt]:
@@ -118,10 +109,7 @@ class TrialRows(Rows):
         return self._records(Attempt, select(t.attempts).where(a.trial_id == work_id).order_by(a.number))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
-        """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
-
-        Raises: StaleEpoch.
-        """
+        """Give a pending trial or evaluation to a new attempt; `{attempt}` in the directory is its number, from 1."""
         with self._fenced(fence) as connection:
             return self._start_attempt(connection, fence, trial_id, directory)
 
@@ -154,7 +142,7 @@ class TrialRows(Rows):
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
         """Store the events of `events.jsonl` between two byte offsets; the same part again is no change.
 
-        Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
+        Raises: ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
             stored = (
@@ -175,10 +163,9 @@ class TrialRows(Rows):
 
     def events_offset(self, attempt: Attempt) -> int:
         """Return the number of bytes of the attempt's `events.jsonl` that the store has."""
+        query = select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
         with self._read() as connection:
-            return connection.execute(
-                select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
-            ).scalar_one()
+            return connection.execute(query).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
         """Return the time that a sweep's begun trials, evaluations and probes have taken so far."""
@@ -215,7 +202,6 @@ class TrialRows(Rows):
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
         Returns: the trial's new state.
-        Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             trial = _one_trial(connection, attempt.trial_id)
@@ -278,8 +264,7 @@ class TrialRows(Rows):
         """Return by id the trials of a sweep that somebody wants stopped, or has stopped: True if the result counts."""
         c = t.trials.c
         query = select(c.id, c.stop_counts).where(c.sweep_id == sweep_id, c.stop_counts.is_not(None))
-        with self._read() as connection:
-            return {row.id: row.stop_counts for row in connection.execute(query)}
+        return {row.id: row.stop_counts for row in self._rows(query)}
 
     def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
