@@ -25,19 +25,14 @@ class EvaluationRows(Rows):
                 connection.execute(t.trials.insert(), rows)
                 append_event(connection, fence.sweep_id, "evaluations.added", {"evaluations": len(rows)})
 
-    def list_evaluations(
-        self, sweep_id: str, limit: int | None = None, states: Sequence[TrialState] = ()
-    ) -> list[Evaluation]:
-        """Return a sweep's evaluations by number.
-
-        Raises: NotFound.
-        """
-        query = select(t.trials).where(t.trials.c.sweep_id == sweep_id, t.trials.c.stage == EVALUATION_STAGE)
+    def list_evaluations(self, sweep_id: str, states: Sequence[TrialState] = ()) -> list[Evaluation]:
+        """Return a sweep's evaluations by number. Raises: NotFound."""
+        c = t.trials.c
+        query = select(t.trials).where(c.sweep_id == sweep_id, c.stage == EVALUATION_STAGE).order_by(c.number)
         if states:
-            query = query.where(t.trials.c.state.in_([state.value for state in states]))
+            query = query.where(c.state.in_([state.value for state in states]))
         with self._read(sweep_id) as connection:
-            rows = connection.execute(query.order_by(t.trials.c.number).limit(limit)).mappings()
-            return [evaluation_of(row) for row in rows]
+            return [evaluation_of(row) for row in connection.execute(query).mappings()]
 
     def kept_models(self, sweep_id: str) -> dict[tuple[str, int], str]:
         """Return the folder of each model that a trial has kept for an evaluation, by trial and optimizer step."""

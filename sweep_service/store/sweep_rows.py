@@ -69,27 +69,19 @@ class SweepRows(Rows):
         with self._read() as connection:
             return as_sweep(one_sweep(connection, sweep_id))
 
-    def list_sweeps(
-        self,
-        limit: int,
-        before: str | None = None,
-        states: Sequence[SweepState] = (),
-        only: SweepFilter = ALL_SWEEPS,
-    ) -> list[Sweep]:
+    def list_sweeps(self, limit: int, before: str | None = None, only: SweepFilter = ALL_SWEEPS) -> list[Sweep]:
         """Return sweeps, newest first.
 
         Args:
             before: the last id of the page before.
-            states: list only sweeps in one of these states.
-            only: list only sweeps that meet these conditions, too.
+            only: list only sweeps that meet these conditions.
         """
         s = t.sweeps.c
         query = select(t.sweeps).order_by(s.id.desc()).limit(limit)
         if before is not None:
             query = query.where(s.id < before)
-        for wanted in (states, only.states):
-            if wanted:
-                query = query.where(s.state.in_([state.value for state in wanted]))
+        if only.states:
+            query = query.where(s.state.in_([state.value for state in only.states]))
         for name, text in only.labels:
             query = query.where(s.spec["labels", name].as_string() == text)
         if only.text:

@@ -18,6 +18,7 @@ from sweep_service.store.database import writing
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState, new_id
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.store.test_writes import rows
 from tests.waiting import in_threads
@@ -113,8 +114,8 @@ def test_sweeps_come_in_pages_newest_first(store: Store) -> None:
     assert [sweep.id for sweep in store.list_sweeps(2, before=newest_first[1])] == newest_first[2:4]
     assert store.list_sweeps(2, before=newest_first[4]) == []
     store.set_sweep_state(sweeps.claimed(store)[1], SweepState.RUNNING)
-    assert [sweep.id for sweep in store.list_sweeps(10, states=[SweepState.RUNNING])] == [ids[0]]
-    assert len(store.list_sweeps(10, states=[SweepState.QUEUED])) == 4
+    assert [sweep.id for sweep in store.list_sweeps(10, only=SweepFilter(states=(SweepState.RUNNING,)))] == [ids[0]]
+    assert len(store.list_sweeps(10, only=SweepFilter(states=(SweepState.QUEUED,)))) == 4
 
 
 # Claims and leases

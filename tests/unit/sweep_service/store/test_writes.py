@@ -19,6 +19,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Attempt, Config, CostProbe, Evaluation, ProbeState, Sweep, SweepState, Trial
 from sweep_service.sweep.shares import Part
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests import stored_sweeps as sweeps
 
 LEASE_S = 3600
@@ -208,7 +209,7 @@ def finalizing(store: Store, own: Scene) -> None:
 
 def deletions_asked(store: Store, own: Scene) -> None:
     """Have all sweeps that have ended archived."""
-    for sweep in store.list_sweeps(99, states=[SweepState.SUCCEEDED]):
+    for sweep in store.list_sweeps(99, only=SweepFilter(states=(SweepState.SUCCEEDED,))):
         store.request_deletion(sweep.id, keep_report=True)
 
 
