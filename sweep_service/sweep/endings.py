@@ -96,6 +96,14 @@ class Meaning(NamedTuple):
 
 
 _O, _T = AttemptOutcome, TrialState
+
+
+def _crash(text: str, remedy: str) -> Meaning:
+    """Return the meaning of a trainer's death: it may be the training's own fault, and the log may tell why."""
+    fault = Meaning(text, _O.CRASHED, _T.FAILED, is_own_fault=True, log_tells=True, remedy=remedy)
+    return fault._replace(retried=True, is_crash=True)
+
+
 MEANINGS: Final[Mapping[Ending, Meaning]] = {
     Ending.SUCCEEDED: Meaning("It trained to the last step.", _O.SUCCEEDED, _T.SUCCEEDED),
     Ending.DIVERGED: Meaning(
@@ -116,35 +124,17 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         is_own_fault=True,
         remedy="`sweeps extend` with more of these hours, then `sweeps retry`.",
     ),
-    Ending.CRASHED: Meaning(
+    Ending.CRASHED: _crash(
         "The trainer died without a word.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
-        remedy="`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
+        "`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
     ),
-    Ending.KILLED: Meaning(
+    Ending.KILLED: _crash(
         "The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
-        remedy="Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
+        "Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
     ),
-    Ending.HUNG: Meaning(
+    Ending.HUNG: _crash(
         "The trainer showed no life for `retries.hung_after_minutes`.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
-        remedy="`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
+        "`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
     ),
     Ending.LOST: Meaning(
         "The runner, the actor, Ray or the node went away, by no fault of the trial's.",
@@ -207,21 +197,16 @@ def without_log_command(message: str) -> str:
     return message.rpartition(_LOG_COMMAND)[0] or message
 
 
-class Ended(Protocol):
+class _Work(Protocol):
     """A trial or an evaluation."""
 
     @property
-    def state(self) -> TrialState:
-        """Its state."""
-        ...
-
+    def state(self) -> TrialState: ...
     @property
-    def ending(self) -> Ending | None:
-        """Why it is over; None while it is not."""
-        ...
+    def ending(self) -> Ending | None: ...
 
 
-def end_name(work: Ended) -> Ending | None:
+def end_name(work: _Work) -> Ending | None:
     """Return the ending of what is over, where it says more than its state."""
     return None if work.ending is None or work.ending.value == work.state.value else work.ending
 

@@ -109,7 +109,7 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
 
 
 def shrunk(spec: SweepSpec, extension: Extension) -> list[SpecError]:
-    """Return what an extension would take from a sweep: configs and seeds that it has, and configs it has confirmed."""
+    """Return the errors of an extension that would take configs, seeds or confirmed configs from a sweep."""
     errors = [*_lost_configs(spec, extension), *_lost_values(spec, extension)]
     seeds = extension.seeds or MoreSeeds()
     confirm, before = seeds.confirm or MoreConfirm(), spec.seeds.confirm
@@ -154,7 +154,9 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
                 remedy = f"leave it out for more configs of the same space, or {_ELSE}"
                 yield SpecError(place, f"{why} another one draw others; {remedy}")
         elif missing := [value for value in map(before.at, range(before.size or 0)) if not wanted.contains(value)]:
-            lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
+            written = wanted.model_dump(mode="json", exclude_unset=True)  # a list, or a range with its settings
+            shown = written.get("choices", [written["value"]] if "value" in written else written)
+            lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, shown))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
         elif changed := _changed_values(before, wanted):
             yield SpecError(
@@ -178,12 +180,6 @@ def _changed_values(before: Distribution, wanted: Distribution) -> list[str]:
     if not isinstance(before, Categorical) or not isinstance(wanted, Categorical):
         return []
     return [str(choice) for choice in before.choices if wanted.whole(choice) != before.whole(choice)]
-
-
-def _shown(distribution: Distribution) -> object:
-    """Return what somebody writes for a distribution: a list, or a range with its settings."""
-    written = distribution.model_dump(mode="json", exclude_unset=True)
-    return written.get("choices", [written["value"]] if "value" in written else written)
 
 
 def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
