@@ -153,6 +153,9 @@ def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained]
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
     rounds = sum(math.ceil(trials / parallel) for trials in counts) if parallel else None
     waiting = most_kept_models(spec, *counts, max(training.steps for training in (longest, *first)))
+    ended, running = kept_in_the_end(longest, model_only=True), kept_while_training(longest)
+    checkpoints = sum(counts) * ended.checkpoints + (parallel or 1) * running.checkpoints
+    models = sum(counts) * ended.models + (parallel or 1) * running.models + waiting
     return SweepCost(
         basis=measured.basis,
         figures=figures,
@@ -161,21 +164,8 @@ def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained]
         hours=sum(seconds) * slots / _HOUR_S,
         hours_within_limit=sum(min(s, limit_s) for s in seconds) * slots / _HOUR_S,
         wall_hours=None if rounds is None else rounds * longest_s / _HOUR_S,
-        disk_gib=_disk_bytes(longest, figures, sum(counts), parallel or 1, waiting) / _GIB,
+        disk_gib=(checkpoints * figures.checkpoint_bytes + models * figures.model_bytes) / _GIB,
     )
-
-
-def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, running: int, waiting: int) -> float:
-    """Return what lies on the disk at most.
-
-    Args:
-        trials, running: number of trials, and of those that run at a time.
-        waiting: number of models that are kept until they are measured on benchmarks.
-    """
-    ended, now = kept_in_the_end(training, model_only=True), kept_while_training(training)
-    checkpoints = trials * ended.checkpoints + running * now.checkpoints
-    models = trials * ended.models + running * now.models + waiting
-    return checkpoints * figures.checkpoint_bytes + models * figures.model_bytes
 
 
 def above_budget(spec: SweepSpec, cost: SweepCost, used_gpu_hours: float) -> str | None:
