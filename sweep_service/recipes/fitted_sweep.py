@@ -34,10 +34,7 @@ class FittedSweep(NamedTuple):
 
 
 def fitted_sweep(request: Request) -> FittedSweep:
-    """Make the best sweep that fits a request.
-
-    Raises: RecipeError, if nothing fits.
-    """
+    """Make the best sweep that fits a request. Raises: RecipeError, if nothing fits."""
     if not 0 < request.hours < _MAX_HOURS:
         raise RecipeError(f"--hours {request.hours:g}: give more than 0 and fewer than {_MAX_HOURS:,} hours")
     way = fit(request)

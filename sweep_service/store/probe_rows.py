@@ -80,10 +80,7 @@ class ProbeRows(Rows):
             append_event(connection, fence.sweep_id, "probe.reused", {"sweep_id": probe.sweep_id})
 
     def last_probe(self, sweep_id: str) -> CostProbe | None:
-        """Return a sweep's newest probe.
-
-        Raises: NotFound.
-        """
+        """Return a sweep's newest probe. Raises: NotFound."""
         query = select(t.probes).where(t.probes.c.sweep_id == sweep_id).order_by(t.probes.c.number.desc()).limit(1)
         return next(iter(self._records(CostProbe, query, sweep_id)), None)
 

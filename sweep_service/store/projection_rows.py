@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, IS_FINAL_REPORT, IS_TRAINING, Rows, change
-from sweep_service.store.database import Lock, try_to_take, writing
+from sweep_service.store.database import Lock, writing
 from sweep_service.store.evaluation_rows import evaluation_of
 from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
 
@@ -36,7 +36,8 @@ class ProjectionRows(Rows):
             yield True
             return
         with self.engine.begin() as connection:
-            yield try_to_take(connection, Lock.PROJECTION)
+            lock = select(func.pg_try_advisory_xact_lock(Lock.PROJECTION.value))  # until the transaction ends
+            yield bool(connection.execute(lock).scalar_one())
 
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""

@@ -115,10 +115,7 @@ class ReportRows(Rows):
             return of_sweep(connection, sweep_id, t.sweeps.c.report_failure)
 
     def get_report(self, sweep_id: str, format_: str) -> bytes:
-        """Return a sweep's final report.
-
-        Raises: NotFound; NotReady, if it has not been built yet.
-        """
+        """Return a sweep's final report. Raises: NotFound; NotReady, if it has not been built yet."""
         report = self.find_report(sweep_id, format_)
         if report is None or report.interim:
             raise NotReady(f"the report of sweep {sweep_id} has not been built yet")

@@ -12,7 +12,8 @@ from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
 from sweep_service.sweep.records import Event, Sweep, SweepState
-from sweep_service.sweep.spec import Budget, Seed, SpecPart, SweepSpec
+from sweep_service.sweep.spec import Budget, Seed, SweepSpec
+from trainers.config import Frozen
 from trainers.config.complaints import shortened
 
 REFUSED: Final = "the sweep cannot be extended"
@@ -33,7 +34,7 @@ Given = Annotated[Value | None, BeforeValidator(_given)]
 _Seeds = Given[Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)]]
 
 
-class MoreConfigs(SpecPart):
+class MoreConfigs(Frozen):
     """More configs of a search that draws its points."""
 
     num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
@@ -41,14 +42,14 @@ class MoreConfigs(SpecPart):
     )
 
 
-class MoreConfirm(SpecPart):
+class MoreConfirm(Frozen):
     """More to confirm."""
 
     seeds: _Seeds = None
     top_k: Given[Annotated[int, Field(ge=1, le=100)]] = None
 
 
-class MoreSeeds(SpecPart):
+class MoreSeeds(Frozen):
     """All seeds that the sweep shall have, those of before among them."""
 
     tune: _Seeds = None
@@ -59,20 +60,20 @@ class NewBudget(Budget):
     """New limits; null lifts one."""
 
 
-class NewParallel(SpecPart):
+class NewParallel(Frozen):
     """A new number of trials at a time; null for as many as fit. Trials that run go on."""
 
     max_parallel: int | None = Field(default=None, ge=1, le=10_000)
 
 
-class NewRetries(SpecPart):
+class NewRetries(Frozen):
     """New numbers of crashes that are forgiven, and of failed trials after which a sweep without results ends."""
 
     max_crashes: int = Field(default=3, ge=0, le=100)
     max_failed_trials: int | None = Field(default=10, ge=1, le=100_000)
 
 
-class Extension(SpecPart):
+class Extension(Frozen):
     """Values that the spec of a submitted sweep shall have, as its user asks. What is left out stays.
 
     Null lifts a limit, and is refused for all else.
@@ -214,10 +215,10 @@ def looks(events: Iterable[Event]) -> int:
     return number
 
 
-def _adds_confirm_seeds(told: Mapping[str, Any]) -> bool:
-    if "more_confirm_seeds" in told:
-        return bool(told["more_confirm_seeds"])
-    return bool(((told["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
+def _adds_confirm_seeds(data: Mapping[str, Any]) -> bool:
+    if "more_confirm_seeds" in data:
+        return bool(data["more_confirm_seeds"])
+    return bool(((data["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:
