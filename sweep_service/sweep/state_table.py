@@ -100,13 +100,5 @@ TRIAL_LIFE: Final[Mapping[TrialState, Life[TrialState]]] = {
 
 def sweep_meaning(word: str) -> str:
     """Return the sentence on a word that is shown for a sweep's state; none for other words."""
-    return _MEANINGS_OF_SWEEPS.get(word, "")
-
-
-def trial_meaning(word: str) -> str:
-    """Return the sentence on a trial's state; none for other words."""
-    return _MEANINGS_OF_TRIALS.get(word, "")
-
-
-_MEANINGS_OF_SWEEPS: Final = {str(word): life.meaning for word, life in [*SWEEP_LIFE.items(), *SHOWN_LIFE.items()]}
-_MEANINGS_OF_TRIALS: Final = {str(word): life.meaning for word, life in TRIAL_LIFE.items()}
+    lives: Mapping[str, Life[SweepState]] = {**SWEEP_LIFE, **SHOWN_LIFE}
+    return lives[word].meaning if word in lives else ""

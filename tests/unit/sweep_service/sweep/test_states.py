@@ -19,7 +19,7 @@ from sweep_service.sweep.endings import (
     without_log_command,
 )
 from sweep_service.sweep.records import DesiredState, SweepState
-from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning, trial_meaning
+from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning
 from sweep_service.worker.reports.builder import LONGEST_S
 from sweep_service.worker.work_loop import PATIENCE_S
 
@@ -87,7 +87,6 @@ def test_the_documented_states_are_those_of_the_code() -> None:
     assert set(TRIAL_LIFE) == set(TrialState)
     assert set(MEANINGS) == set(Ending)
     assert [sweep_meaning(word) for word in ("PAUSING", "ARCHIVED")] == [SHOWN_LIFE["PAUSING"].meaning, ""]
-    assert [trial_meaning(word) for word in ("DISCARDED", "QUEUED")] == [TRIAL_LIFE[TrialState.DISCARDED].meaning, ""]
     shown = {wish.shown(state) for wish in DesiredState for state in SweepState}
     assert shown == {*SweepState, *SHOWN_LIFE}
 
