@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, Fence, Rows, append_event
@@ -51,12 +51,11 @@ class EvaluationRows(Rows):
         Raises: NotFound.
         """
         r = t.benchmark_results
-        which: list[ColumnElement[bool]] = [t.trials.c.sweep_id == sweep_id]
+        query = select(r).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
         if benchmark is not None:
-            which.append(r.c.benchmark == benchmark)
+            query = query.where(r.c.benchmark == benchmark)
         if evaluation_ids is not None:
-            which.append(r.c.evaluation_id.in_(evaluation_ids))
-        query = select(r).join(t.trials).where(*which)
+            query = query.where(r.c.evaluation_id.in_(evaluation_ids))
         return self._records(BenchmarkResult, query.order_by(t.trials.c.number, r.c.benchmark), sweep_id)
 
 

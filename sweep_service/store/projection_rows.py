@@ -123,7 +123,7 @@ class ProjectionRows(Rows):
         return [row.id for row in self._rows(query)]
 
     def projectable(self) -> list[Sweep]:
-        """Return the sweeps that MLflow shows or is to show, oldest first: all that nobody wants deleted."""
+        """Return the sweeps that belong into MLflow, oldest first: all without a deletion."""
         return self._sweeps(select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
 
     def projection_left(self, sweep_ids: Collection[str], newest: int) -> int:

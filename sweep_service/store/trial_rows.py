@@ -145,12 +145,8 @@ class TrialRows(Rows):
         Raises: ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
-            stored = (
-                select(t.attempts.c.events_offset, t.trials.c.stage)
-                .join(t.trials)
-                .where(is_row_of(attempt, t.attempts))
-            )
-            offset, stage = connection.execute(stored).one()
+            stored = select(t.attempts.c.events_offset, t.trials.c.stage).join(t.trials)
+            offset, stage = connection.execute(stored.where(is_row_of(attempt, t.attempts))).one()
             if end <= offset:
                 return
             if start != offset:

@@ -165,7 +165,7 @@ class BudgetPlan(Record):
 
 
 def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
-    """Return what the limits mean; None where a trial has no limit or no GPU."""
+    """Return the consequences of the limits; None where a trial has no limit or no GPU."""
     cost = trial_gpu_hours(spec)
     if not cost:
         return None
@@ -226,7 +226,7 @@ def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
 
 
 def kept_for_later(spec: SweepSpec, counts: StageCounts) -> ReservedWork:
-    """Return what the tune stage leaves room for."""
+    """Return the work for which the tune stage leaves room."""
     return ReservedWork(counts.confirm, most_evaluations(spec, *counts))
 
 

@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 def costliest(spec: SweepSpec) -> TrainingConfig:
     """Return the point of the space that needs most memory and time.
 
-    That is the one with the longest texts, then the largest batches, then all weights trained and a reference model.
+    It has the longest texts; among equals the largest batches, then all weights trained and a reference model.
     """
     base = [spec.base] if spec.baselines.ppo_clip or spec.baselines.dapo else []
     return max([*base, *(spec.bind(point) for point in spec.space.corners())], key=_expense)
@@ -117,16 +117,13 @@ def trial_seconds(training: TrainingConfig, figures: CostFigures) -> dict[str, f
     longer = (f.prompt_tokens + tokens) / (f.prompt_tokens + f.completion_tokens)
     evaluations = math.ceil(training.steps / evaluation.every_steps) + 1
     completions = evaluations * f.validation_problems * evaluation.samples_per_problem + evaluation.probe_completions
-    eval_tokens = evaluation.max_completion_tokens or tokens
+    eval_tokens = completions * (evaluation.max_completion_tokens or tokens)
     return {
         "start": f.start_s,
         "sampling": rollouts * sampled * f.sampling_s / (f.sampled_completions * f.completion_tokens),
         "scoring": rollouts * rollout.completions_per_rollout * longer * f.scoring_s / f.scored_completions,
         "updates": training.steps * _minibatch(training) * longer * f.update_s / f.minibatch_completions,
-        "evaluations": completions
-        * eval_tokens
-        * f.evaluation_s
-        / (f.evaluated_completions * f.eval_completion_tokens),
+        "evaluations": eval_tokens * f.evaluation_s / (f.evaluated_completions * f.eval_completion_tokens),
         "checkpoints": math.ceil(rollouts / training.checkpoint_every_rollouts) * f.checkpoint_s,
     }
 

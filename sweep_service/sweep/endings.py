@@ -177,7 +177,7 @@ CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning
 
 
 def full_message(message: str | None, ending: Ending, id_: str, crashes: int, max_crashes: int) -> str | None:
-    """Return what is said of an attempt, and below it which crash it was, and the command that prints a telling log.
+    """Return an attempt's message, and below it the count of its crash, and the command that prints a telling log.
 
     Args:
         id_: id of the trial or the evaluation.
@@ -207,7 +207,7 @@ class _Work(Protocol):
 
 
 def end_name(work: _Work) -> Ending | None:
-    """Return the ending of what is over, where it says more than its state."""
+    """Return the ending of a trial or an evaluation, where it says more than its state."""
     return None if work.ending is None or work.ending.value == work.state.value else work.ending
 
 

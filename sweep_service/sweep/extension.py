@@ -202,9 +202,9 @@ def more_confirm_seeds(before: SweepSpec, after: SweepSpec) -> list[int]:
 
 
 def looks(events: Iterable[Event]) -> int:
-    """Return how often confirm results were there to be looked at, from a sweep's events in order.
+    """Return the number of looks at confirm results, from a sweep's events in order.
 
-    That is once, and once more after each time that confirm seeds were added to a sweep which had its report.
+    It is one, and one more for each time that confirm seeds were added to a sweep which had its report.
     """
     number, reported = 1, False
     for event in events:

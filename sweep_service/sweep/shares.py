@@ -171,7 +171,7 @@ class _Free:
 
 
 def waiting_text(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) -> str:
-    """Return what a sweep waits for, in words: a node, or the sweeps that hold slots or come first."""
+    """Return the reason for which a sweep waits: a node, or the sweeps that hold slots or come first."""
     (own,) = (share for share in shares if share.sweep_id == sweep_id)
     assert own.waits_for is not None
     if not fit([own.waits_for], nodes):

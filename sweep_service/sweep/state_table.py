@@ -1,4 +1,4 @@
-"""The lives of sweeps and of their trials, state by state: what each means, what ends it, and what may follow. Pure.
+"""The lives of sweeps and of their trials, state by state: its meaning, its end, and the states that may follow. Pure.
 
 The store lets a sweep go only where `SWEEP_LIFE` leads, the pages show the sentences, and `docs/states_table.py` writes
 `docs/states.md`. Evaluations live as trials do. How attempts end is in `endings.MEANINGS`.
