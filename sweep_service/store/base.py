@@ -156,10 +156,10 @@ def is_row_of(record: Record, table: Table) -> ColumnElement[bool]:
     return and_(*(column == getattr(record, column.name) for column in table.primary_key))
 
 
-def change(connection: Connection, table: Table, row_id: str, **values: Any) -> None:
-    """Set columns of the row with this id, in a table whose key is one column."""
-    (key,) = table.primary_key
-    connection.execute(update(table).where(key == row_id).values(values))
+def change(connection: Connection, table: Table, row: Record | str, **values: Any) -> None:
+    """Set columns of a record's row, or of the row with this id in a table whose key is one column."""
+    is_row = is_row_of(row, table) if isinstance(row, Record) else next(iter(table.primary_key)) == row
+    connection.execute(update(table).where(is_row).values(values))
 
 
 def insert_records(connection: Connection, table: Table, records: Sequence[Record]) -> None:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records, is_row_of
+from sweep_service.store.base import Fence, Rows, append_event, change, insert_records
 from sweep_service.sweep.records import CostProbe, ProbeState
 from trainers.cost.cost_figures import CostFigures
 
@@ -50,7 +50,7 @@ class ProbeRows(Rows):
     def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
         """Note the seconds for which a probe has held its resources, and the phases that it has begun since."""
         with self._fenced(fence) as connection:
-            connection.execute(update(t.probes).where(is_row_of(probe, t.probes)).values(held_s=held_s))
+            change(connection, t.probes, probe, held_s=held_s)
             for phase in phases:
                 append_event(connection, fence.sweep_id, "probe.progress", {"number": probe.number, "phase": phase})
 
@@ -68,8 +68,7 @@ class ProbeRows(Rows):
         changes: dict[str, Any] = {"state": state, "ended_at": time.time(), "held_s": held_s}
         ended = probe.model_copy(update=changes | {"message": message, "figures": figures})
         with self._fenced(fence) as connection:
-            this = update(t.probes).where(is_row_of(probe, t.probes))
-            connection.execute(this.values(ended.model_dump(mode="json")))
+            change(connection, t.probes, probe, **ended.model_dump(mode="json"))
             data = {"number": probe.number, "state": state, "message": message}
             append_event(connection, fence.sweep_id, "probe.finished", data)
         return ended

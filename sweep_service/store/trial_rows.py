@@ -136,8 +136,7 @@ class TrialRows(Rows):
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
         """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
-            process = update(t.attempts).values(host=host, pid=pid, pid_started_at=pid_started_at)
-            connection.execute(process.where(is_row_of(attempt, t.attempts)))
+            change(connection, t.attempts, attempt, host=host, pid=pid, pid_started_at=pid_started_at)
 
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
         """Store the events of `events.jsonl` between two byte offsets; the same part again is no change.
@@ -155,7 +154,7 @@ class TrialRows(Rows):
                 store_measurements(connection, fence, attempt, events)
             else:
                 store_training(connection, fence, attempt, events)
-            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(events_offset=end))
+            change(connection, t.attempts, attempt, events_offset=end)
 
     def events_offset(self, attempt: Attempt) -> int:
         """Return the number of bytes of the attempt's `events.jsonl` that the store has."""
@@ -212,7 +211,7 @@ class TrialRows(Rows):
             _hold(connection, attempt, more_held_s)
             crashes = _crashes_in_a_row(connection, attempt.trial_id)
             message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
-            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(message=message))
+            change(connection, t.attempts, attempt, message=message)
             state = state_after(ending, crashes, max_crashes)
             final = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
             change(connection, t.trials, attempt.trial_id, state=state, message=message, **final)
@@ -281,8 +280,7 @@ def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
     """Add seconds to those for which an attempt, and so its trial, has held resources."""
     a = t.attempts.c
     held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
-    values = {"held_from": held_from, "held_s": a.held_s + more_s}
-    connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(values))
+    change(connection, t.attempts, attempt, held_from=held_from, held_s=a.held_s + more_s)
     change(connection, t.trials, attempt.trial_id, held_s=t.trials.c.held_s + more_s)
 
 
