@@ -67,7 +67,7 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
             return _ask(study, space)
         case "random":  # the first unseen point among those that one long random study with this seed would propose
             study = new_study(optuna.samplers.RandomSampler(seed=seed))
-            return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
+            return _ask_unseen(study, space, seed, seen, len(seen) + _MAX_DRAWS)
         case "tpe":
             return _ask_tpe(space, seed, history, seen)
         case _:
@@ -91,23 +91,19 @@ def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen
                 distributions=distributions,
             )
         )
-    return _ask_unseen(study, space, seen, _MAX_DRAWS) or _first_unseen(space, seed, seen)
+    return _ask_unseen(study, space, seed, seen, _MAX_DRAWS)
 
 
-def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_draws: int) -> Point | None:
-    """Ask until a point is new. Points that are not stay running in the study, so that TPE moves away from them."""
+def _ask_unseen(study: optuna.Study, space: SearchSpace, seed: int, seen: set[object], max_draws: int) -> Point | None:
+    """Ask until a point is new; if none is, take the first new one of the grid, from a start that depends on the seed.
+
+    Points that are not new stay running in the study, so that TPE moves away from them. A continuum of which no draw is
+    new counts as exhausted: it is as narrow as a few numbers.
+    """
     for _ in range(max_draws):
         point = _ask(study, space)
         if _key(space, point) not in seen:
             return point
-    return None
-
-
-def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point | None:
-    """Return the first unseen point of the grid from a start that depends on the seed, for when few are left.
-
-    A continuum of which no draw is new counts as exhausted: it is as narrow as a few numbers.
-    """
     if (size := space.size) is None:
         return None
     start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
