@@ -227,10 +227,7 @@ class CurveRows(Rows):
 
 
 def _joined(parts: Sequence[tuple[list[int], list[float], list[float | None]]]) -> list[list[Any]]:
-    """Join the parts of a curve, each its steps, times and values; of a step that comes again the later value stands.
-
-    Returns: all steps, all times, all values.
-    """
+    """Join parts of a curve to all steps, times and values; of a step that comes again the later value stands."""
     columns = [[*chain.from_iterable(column)] for column in zip(*parts, strict=True)]
     if any(later <= earlier for earlier, later in pairwise(columns[0])):
         last = {step: place for place, step in enumerate(columns[0])}
