@@ -96,14 +96,8 @@ class Meaning(NamedTuple):
 
 
 _O, _T = AttemptOutcome, TrialState
-
-
-def _crash(text: str, remedy: str) -> Meaning:
-    """Return the meaning of a trainer's death: it may be the training's own fault, and the log may tell why."""
-    fault = Meaning(text, _O.CRASHED, _T.FAILED, is_own_fault=True, log_tells=True, remedy=remedy)
-    return fault._replace(retried=True, is_crash=True)
-
-
+_CRASH: Final = Meaning("", _O.CRASHED, _T.FAILED, retried=True, is_crash=True, is_own_fault=True, log_tells=True)
+"""A trainer's death, of whatever kind: it may be the training's own fault, and the log may tell why."""
 MEANINGS: Final[Mapping[Ending, Meaning]] = {
     Ending.SUCCEEDED: Meaning("It trained to the last step.", _O.SUCCEEDED, _T.SUCCEEDED),
     Ending.DIVERGED: Meaning(
@@ -124,17 +118,17 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         is_own_fault=True,
         remedy="`sweeps extend` with more of these hours, then `sweeps retry`.",
     ),
-    Ending.CRASHED: _crash(
-        "The trainer died without a word.",
-        "`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
+    Ending.CRASHED: _CRASH._replace(
+        text="The trainer died without a word.",
+        remedy="`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
     ),
-    Ending.KILLED: _crash(
-        "The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
-        "Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
+    Ending.KILLED: _CRASH._replace(
+        text="The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
+        remedy="Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
     ),
-    Ending.HUNG: _crash(
-        "The trainer showed no life for `retries.hung_after_minutes`.",
-        "`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
+    Ending.HUNG: _CRASH._replace(
+        text="The trainer showed no life for `retries.hung_after_minutes`.",
+        remedy="`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
     ),
     Ending.LOST: Meaning(
         "The runner, the actor, Ray or the node went away, by no fault of the trial's.",
