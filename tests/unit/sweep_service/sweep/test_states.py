@@ -62,14 +62,14 @@ def test_a_stop_by_hand_takes_the_place_of_what_would_be_tried_again_and_of_noth
     stop = Stop.by_hand(counts=counts)
     assert (MEANINGS[stop.ending].state, MEANINGS[stop.ending].outcome) == (state, AttemptOutcome.STOPPED)
     assert state.has_result is counts
-    kept = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
-    assert kept == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
+    own_endings = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
+    assert own_endings == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
 
 
 def test_the_log_is_named_where_it_may_tell_more() -> None:
-    said = {ending: full_message("so", ending, "trl_1", 2, 3) or "" for ending in Ending}
-    assert {ending for ending, text in said.items() if "sweeps logs trl_1" in text} == {Ending.FAILED, *CRASHES}
-    assert {ending for ending, text in said.items() if "crash 2 in a row" in text} == {*CRASHES}
+    messages = {ending: full_message("so", ending, "trl_1", 2, 3) or "" for ending in Ending}
+    assert {ending for ending, text in messages.items() if "sweeps logs trl_1" in text} == {Ending.FAILED, *CRASHES}
+    assert {ending for ending, text in messages.items() if "crash 2 in a row" in text} == {*CRASHES}
     assert full_message("so", Ending.TIMED_OUT, "trl_1", 2, 3) == "so"
     assert full_message(None, Ending.SUCCEEDED, "trl_1", 0, 3) is None
     assert full_message(None, Ending.CRASHED, "trl_1", 4, 3) == (
