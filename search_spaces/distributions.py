@@ -177,17 +177,13 @@ class Categorical(Base):
         return document | {"choices": listed} | ({"values": named} if named else {})
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _checked(self) -> Self:
         seen = set[Scalar]()
         for choice in self.choices:
             _check_magnitude(choice)
             if choice in seen:
                 raise ValueError(f"choices repeat {choice!r} (true equals 1, false equals 0); list each value once")
             seen.add(choice)
-        return self
-
-    @model_validator(mode="after")
-    def _are_choices(self) -> Self:
         for name, value in self.values.items():
             if name not in self.choices:
                 raise ValueError(f"values has {name!r}, which is not among the choices; add it to them")

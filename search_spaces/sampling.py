@@ -48,35 +48,30 @@ def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence
     """
     history = sorted(history, key=lambda observation: observation.number)
     for observation in history:
-        _check(space, observation)
+        where, value = f"observation {observation.number}", observation.value
+        if not space.contains(observation.params):
+            params = dict(observation.params)
+            raise ValueError(f"{where} has {params}, not a point of the space over {list(space.names)}")
+        if observation.state == "complete" and (value is None or not math.isfinite(value)):
+            raise ValueError(f"{where} is complete with the value {value}; tell it a finite one, or failed")
     seen = {_key(space, observation.params) for observation in history}
     if STRATEGIES[strategy].is_grid:
         space.grid_size()
     if space.size is not None and len(seen) >= space.size:
         return None
     match strategy:
-        case "grid":
-            return _next_of_grid(space, seen)
-        case "random":
-            return _next_of_stream(space, seed, seen)
+        case "grid":  # by way of Optuna, which checks the point against the distributions
+            point = next(point for point in space.grid() if _key(space, point) not in seen)
+            study = new_study(optuna.samplers.RandomSampler())
+            study.enqueue_trial({name: point[name] for name in optuna_distributions(space)})
+            return _ask(study, space)
+        case "random":  # the first unseen point among those that one long random study with this seed would propose
+            study = new_study(optuna.samplers.RandomSampler(seed=seed))
+            return _ask_unseen(study, space, seed, seen, len(seen) + _MAX_DRAWS)
         case "tpe":
             return _ask_tpe(space, seed, history, seen)
         case _:
             assert_never(strategy)
-
-
-def _next_of_grid(space: SearchSpace, seen: set[object]) -> Point:
-    """Return the first unseen point in order, by way of Optuna, which checks it against the distributions."""
-    point = next(point for point in space.grid() if _key(space, point) not in seen)
-    study = new_study(optuna.samplers.RandomSampler())
-    study.enqueue_trial({name: point[name] for name in optuna_distributions(space)})
-    return _ask(study, space)
-
-
-def _next_of_stream(space: SearchSpace, seed: int, seen: set[object]) -> Point | None:
-    """Return the first unseen point among those that one long random study with this seed would propose."""
-    study = new_study(optuna.samplers.RandomSampler(seed=seed))
-    return _ask_unseen(study, space, seen, len(seen) + _MAX_DRAWS) or _first_unseen(space, seed, seen)
 
 
 def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen: set[object]) -> Point | None:
@@ -96,23 +91,19 @@ def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen
                 distributions=distributions,
             )
         )
-    return _ask_unseen(study, space, seen, _MAX_DRAWS) or _first_unseen(space, seed, seen)
+    return _ask_unseen(study, space, seed, seen, _MAX_DRAWS)
 
 
-def _ask_unseen(study: optuna.Study, space: SearchSpace, seen: set[object], max_draws: int) -> Point | None:
-    """Ask until a point is new. Points that are not stay running in the study, so that TPE moves away from them."""
+def _ask_unseen(study: optuna.Study, space: SearchSpace, seed: int, seen: set[object], max_draws: int) -> Point | None:
+    """Ask until a point is new; if none is, take the first new one of the grid, from a start that depends on the seed.
+
+    Points that are not new stay running in the study, so that TPE moves away from them. A continuum of which no draw is
+    new counts as exhausted: it is as narrow as a few numbers.
+    """
     for _ in range(max_draws):
         point = _ask(study, space)
         if _key(space, point) not in seen:
             return point
-    return None
-
-
-def _first_unseen(space: SearchSpace, seed: int, seen: set[object]) -> Point | None:
-    """Return the first unseen point of the grid from a start that depends on the seed, for when few are left.
-
-    A continuum of which no draw is new counts as exhausted: it is as narrow as a few numbers.
-    """
     if (size := space.size) is None:
         return None
     start = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()) % size
@@ -166,11 +157,3 @@ def optuna_distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 def _key(space: SearchSpace, params: Mapping[str, Scalar]) -> object:
     """Return a key that is equal for equal points; true and 1 differ."""
     return tuple((isinstance(params[name], bool), params[name]) for name in space.names)
-
-
-def _check(space: SearchSpace, observation: Observation) -> None:
-    where = f"observation {observation.number}"
-    if not space.contains(observation.params):
-        raise ValueError(f"{where} has {dict(observation.params)}, not a point of the space over {list(space.names)}")
-    if observation.state == "complete" and (observation.value is None or not math.isfinite(observation.value)):
-        raise ValueError(f"{where} is complete with the value {observation.value}; tell it a finite one, or failed")

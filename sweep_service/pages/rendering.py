@@ -14,7 +14,7 @@ from sweep_service.processes.disk_use import size_text
 from sweep_service.sweep.endings import MEANINGS, TrialState, end_name, without_log_command
 from sweep_service.sweep.labels import value_text
 from sweep_service.sweep.records import Work
-from sweep_service.sweep.state_table import sweep_meaning, trial_meaning
+from sweep_service.sweep.state_table import TRIAL_LIFE, sweep_meaning
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -88,7 +88,7 @@ def _environment() -> Environment:
 
 def _end_meaning(work: Work) -> str:
     """Explain the state of a trial or an evaluation; after its end also the reason."""
-    meaning = trial_meaning(work.state)
+    meaning = TRIAL_LIFE[work.state].meaning
     name = end_name(work)
     return f"{meaning} {name}: {MEANINGS[name].text}" if name else meaning
 

@@ -1,7 +1,7 @@
 """Turns a request into a whole sweep, with the list of settings that depart from the published ones."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from sweep_service.recipes.design import EVALUATIONS, PROBLEMS, PROMPT_TOKENS, TUNE_SEEDS, UPDATES
 from sweep_service.recipes.fit import Fit, fit
@@ -34,10 +34,7 @@ class FittedSweep(NamedTuple):
 
 
 def fitted_sweep(request: Request) -> FittedSweep:
-    """Make the best sweep that fits a request.
-
-    Raises: RecipeError, if nothing fits.
-    """
+    """Make the best sweep that fits a request. Raises: RecipeError, if nothing fits."""
     if not 0 < request.hours < _MAX_HOURS:
         raise RecipeError(f"--hours {request.hours:g}: give more than 0 and fewer than {_MAX_HOURS:,} hours")
     way = fit(request)
@@ -137,8 +134,8 @@ _WHY: Final[dict[str, str]] = {
 
 def _departures(request: Request, document: Mapping[str, Any]) -> list[Departure]:
     """Compare the sweep with the published values, setting by setting, in the order of the document."""
-    published = _settings(request.recipe.training)
-    here = _settings(document["training"])
+    trainings = map(TrainingConfig.model_validate, (request.recipe.training, document["training"]))
+    published, here = (_settings(training.model_dump(mode="json")) for training in trainings)
     differing = [name for name in here if here[name] != published.get(name)]
     seeds = document["seeds"]
     rows = [
@@ -160,16 +157,10 @@ _WHOLE: Final = ("model.lora", "rollout.engine")
 """Settings that count as one departure each, however many parts they have."""
 
 
-def _settings(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings by dotted name, defaults included."""
+def _settings(training: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return all settings by dotted name."""
     settings: dict[str, Any] = {}
-
-    def walk(node: Mapping[str, Any], prefix: str) -> None:
-        for key, value in node.items():
-            if isinstance(value, dict) and prefix + key not in _WHOLE:
-                walk(cast("dict[str, Any]", value), f"{prefix}{key}.")
-            else:
-                settings[prefix + key] = value
-
-    walk(TrainingConfig.model_validate(training).model_dump(mode="json"), "")
+    for key, value in training.items():
+        is_group = isinstance(value, dict) and prefix + key not in _WHOLE
+        settings |= _settings(value, f"{prefix}{key}.") if is_group else {prefix + key: value}
     return settings

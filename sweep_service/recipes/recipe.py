@@ -182,20 +182,17 @@ _PAPER_7B: Final = with_params(
     },
 )
 
+_PAPER_RECIPE: Final = Recipe(
+    "CE-GPPO, arXiv:2509.20712, its 1.5B model",
+    "deepseek-r1-distill-qwen-1.5b",
+    "paper_1_5b_ce_gppo",
+    _PAPER,
+    "0.058 over GRPO and 0.025 over DAPO",
+)
 RECIPES: Final[dict[str, Recipe]] = {
-    "paper_1_5b": Recipe(
-        "CE-GPPO, arXiv:2509.20712, its 1.5B model",
-        "deepseek-r1-distill-qwen-1.5b",
-        "paper_1_5b_ce_gppo",
-        _PAPER,
-        "0.058 over GRPO and 0.025 over DAPO",
-    ),
-    "paper_1_5b_beta_grid": Recipe(
-        "CE-GPPO, arXiv:2509.20712, its grid of betas, its 1.5B model",
-        "deepseek-r1-distill-qwen-1.5b",
-        "paper_1_5b_ce_gppo",
-        _PAPER,
-        "0.058 over GRPO and 0.025 over DAPO",
+    "paper_1_5b": _PAPER_RECIPE,
+    "paper_1_5b_beta_grid": _PAPER_RECIPE._replace(
+        title="CE-GPPO, arXiv:2509.20712, its grid of betas, its 1.5B model",
         beta1=_choices("loss.beta1"),
         beta2=_choices("loss.beta2"),
         why_these_betas="all values that the paper compares (Fig. 3); it shows some of their pairs, one run each",
@@ -208,12 +205,8 @@ RECIPES: Final[dict[str, Recipe]] = {
         _PAPER_7B,
         "0.070 over GRPO and 0.030 over DAPO",
     ),
-    "small_lora": Recipe(
-        "CE-GPPO with LoRA adapters, for small cards",
-        "deepseek-r1-distill-qwen-1.5b",
-        "paper_1_5b_ce_gppo",
-        _PAPER,
-        "0.058 over GRPO and 0.025 over DAPO",
+    "small_lora": _PAPER_RECIPE._replace(
+        title="CE-GPPO with LoRA adapters, for small cards",
         departures={
             "model.weights_dtype": "bfloat16",
             "model.lora": {"rank": 32, "alpha": 64.0},

@@ -28,6 +28,10 @@ def write_recipe(request: Request) -> str:
 
 def _head(sweep: FittedSweep) -> str:
     request, way = sweep.request, sweep.fit
+    host_gb = math.ceil(way.parallel * host_bytes(request.shape, way.placement.gpus, lora=request.recipe.lora) / GB)
+    names, benchmarks = " ".join(request.recipe.benchmarks), ""
+    if names:
+        benchmarks = f", and `sweeps benchmarks add {names}`, whose hours come on top (the plan counts completions)"
     blocks = [
         f"{request.recipe.title}: on {request.shape.name}, fitted to {request.hours:g} hours of {request.machine} by",
         f"  {request.command}",
@@ -41,24 +45,21 @@ def _head(sweep: FittedSweep) -> str:
         f"after {way.trial_hours:g}. The sweep begins with a probe, which measures time, memory and disk on your "
         "machine; with `probe: only` it ends there.",
         "",
-        f"Needs {_host_gb(request, way)} GB of main memory with all trials of a round at work, computed likewise "
-        f"(in the compose file SWEEPS_GPU_MEMORY={_host_gb(request, way)}g).",
+        f"Needs {host_gb} GB of main memory with all trials of a round at work, computed likewise "
+        f"(in the compose file SWEEPS_GPU_MEMORY={host_gb}g).",
         "",
         f"Needs {request.shape.name} and {request.problems.name} in the catalog (`sweeps models add`, `sweeps datasets "
-        f"add`){_benchmarks(request)}. Run `sweeps plan -f FILE` first.",
+        f"add`){benchmarks}. Run `sweeps plan -f FILE` first.",
         "",
         f"Departs from examples/{request.recipe.source}.yaml, where each value has its source; all else is as there:",
         *(f"  {one.name}: {_shown(one.published)} -> {_shown(one.here)}; {one.why}" for one in sweep.departures),
     ]
-    return "".join(f"{line}\n" for block in blocks for line in _comment(block))
-
-
-def _comment(text: str) -> list[str]:
-    if not text:
-        return ["#"]
-    indent = "      " if text.startswith("  ") else ""
-    wrapped = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-    return [f"# {line}" for line in wrapped]
+    wrap = textwrap.TextWrapper(_WIDTH, break_on_hyphens=False, break_long_words=False)
+    lines = list[str]()
+    for block in blocks:
+        wrap.subsequent_indent = "      " if block.startswith("  ") else ""
+        lines += wrap.wrap(block) or [""]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 def _question(request: Request, way: Fit) -> str:
@@ -72,17 +73,6 @@ def _question(request: Request, way: Fit) -> str:
         f"{design.confirm} fresh seeds; {way.trials} trials, {waves}. A trial is {design.rollouts} rollouts of "
         f"{design.prompts} prompts x {COMPLETIONS} responses of up to {design.response} tokens."
     )
-
-
-def _benchmarks(request: Request) -> str:
-    if not (names := request.recipe.benchmarks):
-        return ""
-    return f", and `sweeps benchmarks add {' '.join(names)}`, whose hours come on top (the plan counts completions)"
-
-
-def _host_gb(request: Request, way: Fit) -> int:
-    trial = host_bytes(request.shape, way.placement.gpus, lora=request.recipe.lora)
-    return math.ceil(way.parallel * trial / GB)
 
 
 def _smallest_difference(request: Request, way: Fit) -> str:

@@ -16,12 +16,12 @@ from sweep_service.sweep.budget import (
     kept_for_later,
     left_s,
     not_begun_message,
+    reason_to_give_up,
     room,
     stopped_message,
 )
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.evaluations import missing_evaluations
-from sweep_service.sweep.giving_up import reason_to_give_up
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.plan import stage_counts, tuning_had_room
 from sweep_service.sweep.records import Evaluation, Role, Stage, Sweep, Trial, Work

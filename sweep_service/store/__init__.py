@@ -1,8 +1,8 @@
 """The store: every fact about sweeps, in SQLite or PostgreSQL. The only package that uses SQL.
 
 `Store` is safe to use from several threads and processes. Readers see committed states only. A runner's writes carry
-a `Fence`; once another runner has taken the sweep over they raise `StaleEpoch` and change nothing. A state and the
-event that tells of it are written in one transaction.
+a `Fence`; once another runner has taken the sweep over, each of them raises `StaleEpoch` and changes nothing. A state
+and the event that tells of it are written in one transaction.
 """
 
 from collections.abc import Generator

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, and_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Executable, Select, Table, and_, select, update
 
 from sweep_service.errors import Conflict, NotFound, StaleEpoch
 from sweep_service.store import tables as t
@@ -30,7 +30,7 @@ _specs: dict[str, tuple[object, SweepSpec]] = {}
 
 @dataclass(frozen=True)
 class Fence:
-    """A runner's right to write: the sweep and the epoch of its lease."""
+    """A runner's right to write: the sweep and the epoch of its lease. Writes raise StaleEpoch once it is over."""
 
     sweep_id: str
     epoch: int
@@ -83,6 +83,15 @@ class Rows:
             if sweep_id is not None and not rows:
                 of_sweep(connection, sweep_id, t.sweeps.c.id)
         return [kind.model_validate(dict(row)) for row in rows]
+
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        with self._read() as connection:
+            return connection.execute(query).all()
+
+    def _value(self, query: Executable) -> Any:
+        """Return the only value that a query finds; None if it finds none."""
+        with self._read() as connection:
+            return connection.execute(query).scalar_one_or_none()
 
     def _sweeps(self, query: Select[Any]) -> list[Sweep]:
         with self._read() as connection:
@@ -147,10 +156,10 @@ def is_row_of(record: Record, table: Table) -> ColumnElement[bool]:
     return and_(*(column == getattr(record, column.name) for column in table.primary_key))
 
 
-def change(connection: Connection, table: Table, row_id: str, **values: Any) -> None:
-    """Set columns of the row with this id, in a table whose key is one column."""
-    (key,) = table.primary_key
-    connection.execute(update(table).where(key == row_id).values(values))
+def change(connection: Connection, table: Table, row: Record | str, **values: Any) -> None:
+    """Set columns of a record's row, or of the row with this id in a table whose key is one column."""
+    is_row = is_row_of(row, table) if isinstance(row, Record) else next(iter(table.primary_key)) == row
+    connection.execute(update(table).where(is_row).values(values))
 
 
 def insert_records(connection: Connection, table: Table, records: Sequence[Record]) -> None:

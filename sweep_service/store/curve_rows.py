@@ -194,10 +194,8 @@ class CurveRows(Rows):
         c = t.curves.c
         query = select(c.id, c.trial_id, self._recorded(keys)).join_from(t.curves, t.trials)
         query = query.where(t.trials.c.sweep_id == sweep_id, which).order_by(c.id).limit(limit)
-        with self._read() as connection:
-            rows = connection.execute(query).all()
         parts: list[NewPoints] = []
-        for row in rows:
+        for row in self._rows(query):
             steps, _, *values = from_json(row.recorded)
             metrics = {key: points for key, points in zip(keys, values, strict=True) if points is not None}
             parts.append(NewPoints(id=row.id, trial_id=row.trial_id, steps=steps, metrics=metrics))
@@ -218,12 +216,10 @@ class CurveRows(Rows):
         query = select(took, t.configs.c.training, t.sweeps.c.spec).join_from(t.trials, t.configs, own_config)
         query = query.join(t.sweeps, c.sweep_id == t.sweeps.c.id)
         query = query.where(c.state == "SUCCEEDED", IS_TRAINING, c.held_s > 0).order_by(c.ended_at.desc()).limit(100)
-        with self._read() as connection:
-            rows = connection.execute(query).all()
         held = resources.model_dump(include={"cpus", "gpus", "processes"})
         same = [
             row.took
-            for row in rows
+            for row in self._rows(query)
             if all(row.training.get(key) == value for key, value in shape.items())
             and all(row.spec["resources"].get(key) == value for key, value in held.items())
         ]
@@ -231,10 +227,7 @@ class CurveRows(Rows):
 
 
 def _joined(parts: Sequence[tuple[list[int], list[float], list[float | None]]]) -> list[list[Any]]:
-    """Join the parts of a curve, each its steps, times and values; of a step that comes again the later value stands.
-
-    Returns: all steps, all times, all values.
-    """
+    """Join parts of a curve to all steps, times and values; of a step that comes again the later value stands."""
     columns = [[*chain.from_iterable(column)] for column in zip(*parts, strict=True)]
     if any(later <= earlier for earlier, later in pairwise(columns[0])):
         last = {step: place for place, step in enumerate(columns[0])}

@@ -89,11 +89,6 @@ def take(connection: Connection, lock: Lock) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(lock.value)))
 
 
-def try_to_take(connection: Connection, lock: Lock) -> bool:
-    """Hold a lock of PostgreSQL until the transaction ends; return false if somebody else has it."""
-    return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock.value))).scalar_one())
-
-
 def schema_fault(url: str) -> str | None:
     """Return the reason why this version cannot use a database, and the remedy; None if it can, or if it is empty.
 

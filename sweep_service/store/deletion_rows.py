@@ -52,7 +52,7 @@ class DeletionRows(Rows):
         return self.deletions([sweep_id])[sweep_id]
 
     def deletions(self, sweep_ids: Sequence[str]) -> dict[str, Deletion]:
-        """Return the deletions of these sweeps by their ids; those of sweeps that nobody wants gone are left out."""
+        """Return the deletions of these sweeps by sweep id; a sweep without one is left out."""
         query = select(t.deletions).where(t.deletions.c.sweep_id.in_(sweep_ids))
         return {deletion.sweep_id: deletion for deletion in self._records(Deletion, query)}
 

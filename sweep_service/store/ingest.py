@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, select, update
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, append_event, change, is_row_of
+from sweep_service.store.base import Fence, append_event, change
 from sweep_service.sweep.records import Attempt
 
 
@@ -75,8 +75,7 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
     trial_id = attempt.trial_id
     match event["type"]:
         case "started":
-            started = update(t.attempts).where(is_row_of(attempt, t.attempts))
-            connection.execute(started.values(versions=event.get("versions")))
+            change(connection, t.attempts, attempt, versions=event.get("versions"))
         case "evaluation":
             data = {"trial_id": trial_id, "step": event["step"], "metrics": event["metrics"]}
             append_event(connection, fence.sweep_id, "trial.evaluated", data)

@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from sweep_service.store import tables as t
-from sweep_service.store.base import Fence, Rows, append_event, insert_records, is_row_of
+from sweep_service.store.base import Fence, Rows, append_event, change, insert_records
 from sweep_service.sweep.records import CostProbe, ProbeState
 from trainers.cost.cost_figures import CostFigures
 
@@ -18,10 +18,7 @@ class ProbeRows(Rows):
     def start_probe(
         self, fence: Fence, shape: str, machines: str, training: Mapping[str, Any], gpus: float
     ) -> CostProbe:
-        """Begin a probe.
-
-        Raises: StaleEpoch.
-        """
+        """Begin a probe."""
         p = t.probes.c
         with self._fenced(fence) as connection:
             last = connection.execute(select(func.max(p.number)).where(p.sweep_id == fence.sweep_id)).scalar_one()
@@ -44,7 +41,6 @@ class ProbeRows(Rows):
 
         Args:
             more_held_s: seconds for which it held its resources beyond what `mark_probe` has noted.
-        Raises: StaleEpoch.
         """
         probe = self.last_probe(fence.sweep_id)
         if probe is not None and probe.state is ProbeState.RUNNING:
@@ -52,12 +48,9 @@ class ProbeRows(Rows):
             self.finish_probe(fence, probe, ProbeState.LOST, held_s, message="its runner ended")
 
     def mark_probe(self, fence: Fence, probe: CostProbe, held_s: float, phases: Sequence[str] = ()) -> None:
-        """Note the seconds for which a probe has held its resources, and the phases that it has begun since.
-
-        Raises: StaleEpoch.
-        """
+        """Note the seconds for which a probe has held its resources, and the phases that it has begun since."""
         with self._fenced(fence) as connection:
-            connection.execute(update(t.probes).where(is_row_of(probe, t.probes)).values(held_s=held_s))
+            change(connection, t.probes, probe, held_s=held_s)
             for phase in phases:
                 append_event(connection, fence.sweep_id, "probe.progress", {"number": probe.number, "phase": phase})
 
@@ -71,32 +64,22 @@ class ProbeRows(Rows):
         message: str | None = None,
         figures: CostFigures | None = None,
     ) -> CostProbe:
-        """End a probe.
-
-        Raises: StaleEpoch.
-        """
+        """End a probe."""
         changes: dict[str, Any] = {"state": state, "ended_at": time.time(), "held_s": held_s}
         ended = probe.model_copy(update=changes | {"message": message, "figures": figures})
         with self._fenced(fence) as connection:
-            this = update(t.probes).where(is_row_of(probe, t.probes))
-            connection.execute(this.values(ended.model_dump(mode="json")))
+            change(connection, t.probes, probe, **ended.model_dump(mode="json"))
             data = {"number": probe.number, "state": state, "message": message}
             append_event(connection, fence.sweep_id, "probe.finished", data)
         return ended
 
     def reuse_probe(self, fence: Fence, probe: CostProbe) -> None:
-        """Note that another sweep's probe serves this one, too.
-
-        Raises: StaleEpoch.
-        """
+        """Note that another sweep's probe serves this one, too."""
         with self._fenced(fence) as connection:
             append_event(connection, fence.sweep_id, "probe.reused", {"sweep_id": probe.sweep_id})
 
     def last_probe(self, sweep_id: str) -> CostProbe | None:
-        """Return a sweep's newest probe.
-
-        Raises: NotFound.
-        """
+        """Return a sweep's newest probe. Raises: NotFound."""
         query = select(t.probes).where(t.probes.c.sweep_id == sweep_id).order_by(t.probes.c.number.desc()).limit(1)
         return next(iter(self._records(CostProbe, query, sweep_id)), None)
 
@@ -111,6 +94,4 @@ class ProbeRows(Rows):
     def crashed_probes(self, sweep_id: str) -> int:
         """Return the number of a sweep's probes that have crashed."""
         p = t.probes.c
-        query = select(func.count()).where(p.sweep_id == sweep_id, p.state == ProbeState.CRASHED.value)
-        with self._read() as connection:
-            return connection.execute(query).scalar_one()
+        return self._value(select(func.count()).where(p.sweep_id == sweep_id, p.state == ProbeState.CRASHED.value))

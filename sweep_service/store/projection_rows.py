@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 
 from sweep_service.store import tables as t
 from sweep_service.store.base import EVALUATION_STAGE, IS_FINAL_REPORT, IS_TRAINING, Rows, change
-from sweep_service.store.database import Lock, try_to_take, writing
+from sweep_service.store.database import Lock, writing
 from sweep_service.store.evaluation_rows import evaluation_of
 from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, TrialState
 
@@ -36,7 +36,8 @@ class ProjectionRows(Rows):
             yield True
             return
         with self.engine.begin() as connection:
-            yield try_to_take(connection, Lock.PROJECTION)
+            lock = select(func.pg_try_advisory_xact_lock(Lock.PROJECTION.value))  # until the transaction ends
+            yield bool(connection.execute(lock).scalar_one())
 
     def sweeps_behind(self) -> list[Sweep]:
         """Return sweeps whose state or report MLflow does not show yet, oldest first."""
@@ -50,8 +51,7 @@ class ProjectionRows(Rows):
         """Return the parent run of each sweep that has one, by sweep id."""
         s = t.sweeps.c
         query = select(s.id, s.mlflow_run_id).where(s.mlflow_run_id.is_not(None), ~_is_deleted(s.id))
-        with self._read() as connection:
-            return {row.id: row.mlflow_run_id for row in connection.execute(query)}
+        return {row.id: row.mlflow_run_id for row in self._rows(query)}
 
     def behind(self) -> list[tuple[Trial, str | None]]:
         """Return started trials whose curves or state MLflow does not have yet, with the state that MLflow shows."""
@@ -83,8 +83,7 @@ class ProjectionRows(Rows):
         c = t.curves.c
         done = select(t.trials.c.mlflow_curve_id).where(t.trials.c.id == trial_id).scalar_subquery()
         query = select(c.id, c.kind, c.points).where(c.trial_id == trial_id, c.id > done).order_by(c.id).limit(limit)
-        with self._read() as connection:
-            return [Chunk(id=row.id, kind=row.kind, **row.points) for row in connection.execute(query)]
+        return [Chunk(id=row.id, kind=row.kind, **row.points) for row in self._rows(query)]
 
     def set_sweep_run(self, sweep_id: str, experiment_id: str, run_id: str) -> None:
         """Note the sweep's parent run."""
@@ -121,11 +120,10 @@ class ProjectionRows(Rows):
         """Return the ids of the sweeps that somebody wants carried over anew, oldest first."""
         s = t.sweeps.c
         query = select(s.id).where(s.mlflow_anew, ~_is_deleted(s.id)).order_by(s.id)
-        with self._read() as connection:
-            return list(connection.execute(query).scalars())
+        return [row.id for row in self._rows(query)]
 
     def projectable(self) -> list[Sweep]:
-        """Return the sweeps that MLflow shows or is to show, oldest first: all that nobody wants deleted."""
+        """Return the sweeps that belong into MLflow, oldest first: all without a deletion."""
         return self._sweeps(select(t.sweeps).where(~_is_deleted(t.sweeps.c.id)).order_by(t.sweeps.c.id))
 
     def projection_left(self, sweep_ids: Collection[str], newest: int) -> int:

@@ -92,15 +92,13 @@ class ReportRows(Rows):
         """Return the columns of each content, and store the common part if one of them needs it."""
         name = hashlib.sha256(common_part).hexdigest()
         packed = {format_: pack(content, common_part) for format_, content in contents.items()}
-        if any(content.part_at is not None for content in packed.values()):
-            with self._read() as connection:
-                stored = select(t.report_parts.c.digest).where(t.report_parts.c.digest == name)
-                is_stored = connection.execute(stored).first() is not None
-            if not is_stored:
-                insert = (sqlite if self.engine.dialect.name == "sqlite" else postgresql).insert(t.report_parts)
-                row = insert.values(digest=name, deflated=deflated(common_part)).on_conflict_do_nothing()
-                with writing(self.engine) as connection:
-                    connection.execute(row)
+        is_needed = any(content.part_at is not None for content in packed.values())
+        stored = select(t.report_parts.c.digest).where(t.report_parts.c.digest == name)
+        if is_needed and self._value(stored) is None:
+            insert = (sqlite if self.engine.dialect.name == "sqlite" else postgresql).insert(t.report_parts)
+            row = insert.values(digest=name, deflated=deflated(common_part)).on_conflict_do_nothing()
+            with writing(self.engine) as connection:
+                connection.execute(row)
         return [
             {"format": format_, **content._asdict(), "part": None if content.part_at is None else name}
             for format_, content in packed.items()
@@ -117,10 +115,7 @@ class ReportRows(Rows):
             return of_sweep(connection, sweep_id, t.sweeps.c.report_failure)
 
     def get_report(self, sweep_id: str, format_: str) -> bytes:
-        """Return a sweep's final report.
-
-        Raises: NotFound; NotReady, if it has not been built yet.
-        """
+        """Return a sweep's final report. Raises: NotFound; NotReady, if it has not been built yet."""
         report = self.find_report(sweep_id, format_)
         if report is None or report.interim:
             raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
@@ -184,15 +179,12 @@ class ReportRows(Rows):
         reported = exists().where(r.sweep_id == s.id, r.format == "verdict", IS_FINAL_REPORT)
         query = select(s.id, s.spec["training"]).where(s.id < before, reported).order_by(s.id)
         query = query.where(s.spec["trainer"].as_string().is_(None))
-        with self._read() as connection:
-            return [(id_, base) for id_, base in connection.execute(query)]
+        return [(id_, base) for id_, base in self._rows(query)]
 
     def report_digest(self, sweep_id: str) -> str | None:
         """Return the digest of the inputs of the final report, if there is one."""
         r = t.reports.c
-        query = select(r.inputs_digest).where(r.sweep_id == sweep_id, IS_FINAL_REPORT).limit(1)
-        with self._read() as connection:
-            return connection.execute(query).scalar_one_or_none()
+        return self._value(select(r.inputs_digest).where(r.sweep_id == sweep_id, IS_FINAL_REPORT).limit(1))
 
     def next_late(self, not_now: Collection[str]) -> str | None:
         """Return an ended sweep whose report is to be built: because somebody asks for it, else because there is none.
@@ -207,8 +199,7 @@ class ReportRows(Rows):
         deleted = exists().where(t.deletions.c.sweep_id == s.id)
         due = or_(s.report_wanted, ~reported & s.id.not_in(list(not_now)))
         query = select(s.id).where(s.state.in_(ended), ~deleted, due).order_by(s.report_wanted.desc())
-        with self._read() as connection:
-            return connection.execute(query.order_by(s.ended_at.desc()).limit(1)).scalar_one_or_none()
+        return self._value(query.order_by(s.ended_at.desc()).limit(1))
 
     def request_report(self, sweep_id: str, by: str | None = None) -> None:
         """Note that somebody wants the report of an ended sweep built anew. Repeating it changes nothing.
@@ -235,9 +226,8 @@ class ReportRows(Rows):
         """Note that somebody wants an interim report, or a newer one; no change unless the sweep runs."""
         s = t.sweeps.c
         runs = (s.id == sweep_id) & s.state.in_(_INTERIM)
-        with self._read() as connection:  # a page that asks every second must not delay trials' writes
-            if connection.execute(select(s.report_wanted).where(runs)).scalar_one_or_none() is not False:
-                return
+        if self._value(select(s.report_wanted).where(runs)) is not False:
+            return  # a page that asks every second must not delay trials' writes
         with writing(self.engine) as connection:
             connection.execute(update(t.sweeps).where(runs).values(report_wanted=True))
 
@@ -249,9 +239,8 @@ class ReportRows(Rows):
         """
         s = t.sweeps.c
         wanted = select(s.id).where(s.report_wanted, s.state.in_(_INTERIM), s.id.not_in(list(not_now)))
-        with self._read() as connection:
-            if connection.execute(wanted.limit(1)).scalar_one_or_none() is None:
-                return None
+        if self._value(wanted.limit(1)) is None:
+            return None
         with writing(self.engine) as connection:
             first = wanted.order_by(s.id).limit(1).with_for_update(skip_locked=True)
             sweep_id = connection.execute(first).scalar_one_or_none()

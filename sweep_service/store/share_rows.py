@@ -61,7 +61,6 @@ class ShareRows(SweepRows, TrialRows):
             slots: number of such parts in the cluster.
             is_turn: decides by the shares of all sweeps.
         Returns: None if it must wait, or waits no more, since somebody has stopped it meanwhile.
-        Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             take(connection, Lock.TURN)
@@ -79,7 +78,6 @@ class ShareRows(SweepRows, TrialRows):
 
         Args:
             slots: number of such parts in the cluster.
-        Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             _wait_for(connection, fence, part, **({} if slots is None else {"slots": slots}))

@@ -52,9 +52,9 @@ class SweepRows(Rows):
             if idempotency is None:
                 raise
             key, fingerprint = idempotency
+            keys = t.idempotency_keys
             with self._read() as connection:
                 _refuse_deleted(connection, key)
-                keys = t.idempotency_keys
                 earlier = connection.execute(select(keys).where(keys.c.key == key)).one_or_none()
             if earlier is None:
                 raise
@@ -65,34 +65,23 @@ class SweepRows(Rows):
         return sweep
 
     def get_sweep(self, sweep_id: str) -> Sweep:
-        """Return a sweep.
-
-        Raises: NotFound.
-        """
+        """Return a sweep. Raises: NotFound."""
         with self._read() as connection:
             return as_sweep(one_sweep(connection, sweep_id))
 
-    def list_sweeps(
-        self,
-        limit: int,
-        before: str | None = None,
-        states: Sequence[SweepState] = (),
-        only: SweepFilter = ALL_SWEEPS,
-    ) -> list[Sweep]:
+    def list_sweeps(self, limit: int, before: str | None = None, only: SweepFilter = ALL_SWEEPS) -> list[Sweep]:
         """Return sweeps, newest first.
 
         Args:
             before: the last id of the page before.
-            states: list only sweeps in one of these states.
-            only: list only sweeps that meet these conditions, too.
+            only: list only sweeps that meet these conditions.
         """
         s = t.sweeps.c
         query = select(t.sweeps).order_by(s.id.desc()).limit(limit)
         if before is not None:
             query = query.where(s.id < before)
-        for wanted in (states, only.states):
-            if wanted:
-                query = query.where(s.state.in_([state.value for state in wanted]))
+        if only.states:
+            query = query.where(s.state.in_([state.value for state in only.states]))
         for name, text in only.labels:
             query = query.where(s.spec["labels", name].as_string() == text)
         if only.text:
@@ -194,10 +183,7 @@ class SweepRows(Rows):
             return as_sweep(one_sweep(connection, sweep_id))
 
     def renew_lease(self, fence: Fence, lease_s: float) -> None:
-        """Hold the sweep for `lease_s` more seconds.
-
-        Raises: StaleEpoch.
-        """
+        """Hold the sweep for `lease_s` more seconds."""
         with self._fenced(fence) as connection:
             now, clock = now_for_leases(connection)
             change(connection, t.sweeps, fence.sweep_id, lease_until=now + lease_s, lease_clock=clock)
@@ -232,7 +218,7 @@ class SweepRows(Rows):
 
         Args:
             generation: the sweep's generation that the caller has done; if there is another by now, it is QUEUED.
-        Raises: StaleEpoch; Conflict, if the transition is not allowed.
+        Raises: Conflict, if the transition is not allowed.
         """
         with self._fenced(fence) as connection:
             if generation is not None and of_sweep(connection, fence.sweep_id, t.sweeps.c.generation) != generation:
@@ -240,10 +226,7 @@ class SweepRows(Rows):
             _change_state(connection, fence, state, message)
 
     def say_what_delays(self, fence: Fence, message: str | None) -> None:
-        """Note the reason why nothing new begins in a running sweep, None if it goes on. The same words are no change.
-
-        Raises: StaleEpoch.
-        """
+        """Note why nothing new begins in a running sweep, None if it goes on. The same words are no change."""
         with self._fenced(fence) as connection:
             if of_sweep(connection, fence.sweep_id, t.sweeps.c.message) != message:
                 change(connection, t.sweeps, fence.sweep_id, message=message)
@@ -259,9 +242,7 @@ class SweepRows(Rows):
 
     def last_event(self, sweep_id: str) -> int:
         """Return the number of a sweep's last event."""
-        query = select(func.max(t.events.c.seq)).where(t.events.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            return connection.execute(query).scalar_one() or 0
+        return self._value(select(func.max(t.events.c.seq)).where(t.events.c.sweep_id == sweep_id)) or 0
 
 
 def _refuse_deleted(connection: Connection, key: str) -> None:

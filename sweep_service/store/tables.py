@@ -108,9 +108,8 @@ trials = Table(
     Column("message", AnyText),
     Column("ending", String(16)),
     Column("mlflow_run_id", String(64)),
-    Column(
-        "mlflow_curve_id", _ID, nullable=False, default=0
-    ),  # of an evaluation: number of its results that MLflow has
+    # Of an evaluation: number of its results that MLflow has.
+    Column("mlflow_curve_id", _ID, nullable=False, default=0),
     Column("mlflow_state", String(16)),
     Column("summary", JSON, nullable=False),
     Column("warnings", JSON, nullable=False),

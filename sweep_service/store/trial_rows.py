@@ -69,18 +69,12 @@ class TrialRows(Rows):
         return self._records(Trial, query.order_by(t.trials.c.number).limit(limit), sweep_id)
 
     def get_trial(self, trial_id: str) -> Trial:
-        """Return a trial.
-
-        Raises: NotFound.
-        """
+        """Return a trial. Raises: NotFound."""
         with self._read() as connection:
             return Trial.model_validate(dict(_one_trial(connection, trial_id)))
 
     def get_work(self, work_id: str) -> Work:
-        """Return a trial or an evaluation with the fields that both have.
-
-        Raises: NotFound.
-        """
+        """Return a trial or an evaluation with the fields that both have. Raises: NotFound."""
         with self._read() as connection:
             return Work.model_validate(dict(_one_trial(connection, work_id)))
 
@@ -88,11 +82,9 @@ class TrialRows(Rows):
         """Return the number of trials by sweep and state; states without trials are left out."""
         c = t.trials.c
         counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
-        query = counted.group_by(c.sweep_id, c.state)
         counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
-        with self._read() as connection:
-            for sweep_id, state, number in connection.execute(query):
-                counts[sweep_id][TrialState(state)] = number
+        for sweep_id, state, number in self._rows(counted.group_by(c.sweep_id, c.state)):
+            counts[sweep_id][TrialState(state)] = number
         return counts
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:
@@ -106,10 +98,9 @@ class TrialRows(Rows):
         """Return the versions of packages with which each trial has trained, one entry an attempt that noted them."""
         a, versions = t.attempts.c, dict[str, list[dict[str, str]]]()
         query = select(a.trial_id, a.versions).join(t.trials).where(t.trials.c.sweep_id == sweep_id)
-        with self._read() as connection:
-            for trial_id, noted in connection.execute(query.order_by(a.trial_id, a.number)):
-                if noted:
-                    versions.setdefault(trial_id, []).append(noted)
+        for trial_id, noted in self._rows(query.order_by(a.trial_id, a.number)):
+            if noted:
+                versions.setdefault(trial_id, []).append(noted)
         return versions
 
     def attempts_of(self, work_id: str) -> list[Attempt]:
@@ -118,10 +109,7 @@ class TrialRows(Rows):
         return self._records(Attempt, select(t.attempts).where(a.trial_id == work_id).order_by(a.number))
 
     def start_attempt(self, fence: Fence, trial_id: str, directory: str) -> Attempt:
-        """Give a pending trial or evaluation to a new attempt. `{attempt}` in the directory becomes its number, from 1.
-
-        Raises: StaleEpoch.
-        """
+        """Give a pending trial or evaluation to a new attempt; `{attempt}` in the directory is its number, from 1."""
         with self._fenced(fence) as connection:
             return self._start_attempt(connection, fence, trial_id, directory)
 
@@ -148,21 +136,16 @@ class TrialRows(Rows):
     def set_process(self, fence: Fence, attempt: Attempt, host: str, pid: int, pid_started_at: float) -> None:
         """Note the process of an attempt's trainer."""
         with self._fenced(fence) as connection:
-            process = update(t.attempts).values(host=host, pid=pid, pid_started_at=pid_started_at)
-            connection.execute(process.where(is_row_of(attempt, t.attempts)))
+            change(connection, t.attempts, attempt, host=host, pid=pid, pid_started_at=pid_started_at)
 
     def ingest(self, fence: Fence, attempt: Attempt, start: int, end: int, events: Sequence[Mapping[str, Any]]) -> None:
         """Store the events of `events.jsonl` between two byte offsets; the same part again is no change.
 
-        Raises: StaleEpoch; ValueError, if bytes before `start` are missing in the store.
+        Raises: ValueError, if bytes before `start` are missing in the store.
         """
         with self._fenced(fence) as connection:
-            stored = (
-                select(t.attempts.c.events_offset, t.trials.c.stage)
-                .join(t.trials)
-                .where(is_row_of(attempt, t.attempts))
-            )
-            offset, stage = connection.execute(stored).one()
+            stored = select(t.attempts.c.events_offset, t.trials.c.stage).join(t.trials)
+            offset, stage = connection.execute(stored.where(is_row_of(attempt, t.attempts))).one()
             if end <= offset:
                 return
             if start != offset:
@@ -171,14 +154,13 @@ class TrialRows(Rows):
                 store_measurements(connection, fence, attempt, events)
             else:
                 store_training(connection, fence, attempt, events)
-            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(events_offset=end))
+            change(connection, t.attempts, attempt, events_offset=end)
 
     def events_offset(self, attempt: Attempt) -> int:
         """Return the number of bytes of the attempt's `events.jsonl` that the store has."""
+        query = select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
         with self._read() as connection:
-            return connection.execute(
-                select(t.attempts.c.events_offset).where(is_row_of(attempt, t.attempts))
-            ).scalar_one()
+            return connection.execute(query).scalar_one()
 
     def spent(self, sweep_id: str) -> Spent:
         """Return the time that a sweep's begun trials, evaluations and probes have taken so far."""
@@ -215,7 +197,6 @@ class TrialRows(Rows):
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
         Returns: the trial's new state.
-        Raises: StaleEpoch.
         """
         with self._fenced(fence) as connection:
             trial = _one_trial(connection, attempt.trial_id)
@@ -230,7 +211,7 @@ class TrialRows(Rows):
             _hold(connection, attempt, more_held_s)
             crashes = _crashes_in_a_row(connection, attempt.trial_id)
             message = full_message(message, ending, attempt.trial_id, crashes, max_crashes)
-            connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(message=message))
+            change(connection, t.attempts, attempt, message=message)
             state = state_after(ending, crashes, max_crashes)
             final = {"ending": ending, "ended_at": time.time()} if state.is_over else {}
             change(connection, t.trials, attempt.trial_id, state=state, message=message, **final)
@@ -278,8 +259,7 @@ class TrialRows(Rows):
         """Return by id the trials of a sweep that somebody wants stopped, or has stopped: True if the result counts."""
         c = t.trials.c
         query = select(c.id, c.stop_counts).where(c.sweep_id == sweep_id, c.stop_counts.is_not(None))
-        with self._read() as connection:
-            return {row.id: row.stop_counts for row in connection.execute(query)}
+        return {row.id: row.stop_counts for row in self._rows(query)}
 
     def newest_checkpoint(self, trial_id: str) -> Checkpoint | None:
         """Return the recorded checkpoint with the highest step, of the newest attempt that has it."""
@@ -300,8 +280,7 @@ def _hold(connection: Connection, attempt: Attempt, more_s: float) -> None:
     """Add seconds to those for which an attempt, and so its trial, has held resources."""
     a = t.attempts.c
     held_from = func.coalesce(a.held_from, time.time() - more_s) if more_s else a.held_from
-    values = {"held_from": held_from, "held_s": a.held_s + more_s}
-    connection.execute(update(t.attempts).where(is_row_of(attempt, t.attempts)).values(values))
+    change(connection, t.attempts, attempt, held_from=held_from, held_s=a.held_s + more_s)
     change(connection, t.trials, attempt.trial_id, held_s=t.trials.c.held_s + more_s)
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks that are added to a sweep after its end: what a user asks for, and what is stored of it. Pure."""
+"""Benchmarks that are added to a sweep after its end: the user's request, and its stored form. Pure."""
 
 from typing import Annotated
 

@@ -86,7 +86,7 @@ def rough_count(spec: SweepSpec, chosen: int) -> int:
 def matched_count(spec: SweepSpec, comparators: Sequence[Trained], chosen: int) -> int:
     """Return how many matched baselines a sweep trains at most beside the configs that it confirms anyway.
 
-    They differ in what points of the space differ in, but for what PPO clip drops of their losses: where only betas
+    They differ in the settings that the space varies, except those of the loss that PPO clip drops: where only betas
     vary, all of them are the baseline. One for each chosen config is the most, and none for a point that is PPO clip
     itself.
 

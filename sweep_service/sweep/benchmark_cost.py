@@ -1,4 +1,4 @@
-"""Estimates what a sweep's benchmarks cost beside its training, and what fewer samples would change. Pure."""
+"""Estimates the cost of a sweep's benchmarks beside its training, and with fewer samples. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class _Benchmark(NamedTuple):
 def benchmarks_plan(
     spec: SweepSpec, counts: StageCounts, problems: Mapping[str, int], measured: Measured | None
 ) -> BenchmarksPlan | None:
-    """Return what a sweep's benchmarks cost; None where it names none.
+    """Return the cost of a sweep's benchmarks; None where it names none.
 
     Args:
         problems: number of problems of each benchmark.

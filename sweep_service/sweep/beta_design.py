@@ -29,7 +29,7 @@ def smallest_design(betas: Sequence[str]) -> str:
 
 
 def beta_design_warnings(spec: SweepSpec) -> list[str]:
-    """Say before the start what a sweep cannot say of the betas that it varies, and which design could."""
+    """Warn before the start of betas of which a sweep can claim nothing, and name the smallest design that can."""
     betas = varied_betas(spec)
     if not betas:
         return []

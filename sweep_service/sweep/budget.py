@@ -1,9 +1,10 @@
-"""The budget of a sweep: which trials and evaluations may begin, and for how long each may go on. Pure.
+"""The limits of a sweep: which trials and evaluations may begin, and for how long each may go on. Pure.
 
 A trial that has begun has all of `max_trial_hours` reserved until it ends, its retries included. So whatever has begun
 can always go on, and a new trial may begin if its own `max_trial_hours` still fit `max_gpu_hours`. An evaluation on
 benchmarks has the same limit, with GPUs of its own. The tune stage leaves untouched what the confirm stage may take,
-and both leave what the evaluations may take. Hours are those for which a trial holds its GPUs; waiting is free.
+and both leave what the evaluations may take. Hours are those for which a trial holds its GPUs; waiting is free. A sweep
+that only fails ends before it has tried all of its trials.
 """
 
 import math
@@ -13,9 +14,9 @@ from typing import Final, NamedTuple
 from pydantic import Field
 
 from sweep_service.errors import SpecError
-from sweep_service.sweep.endings import TrialState
+from sweep_service.sweep.endings import TrialState, without_log_command
 from sweep_service.sweep.evaluations import most_evaluations
-from sweep_service.sweep.records import Evaluation, Record, Work
+from sweep_service.sweep.records import Evaluation, Record, Sweep, Trial, Work
 from sweep_service.sweep.spec import SweepSpec
 
 _ROUNDING: Final = 1e-6
@@ -89,20 +90,20 @@ class ReservedWork(NamedTuple):
     evaluations: int = 0
 
 
-def kept_gpu_hours(spec: SweepSpec, kept: ReservedWork) -> float:
+def kept_gpu_hours(spec: SweepSpec, reserved: ReservedWork) -> float:
     """Return the GPU-hours that these may take; 0 without a limit."""
     of_trials, of_evaluations = trial_gpu_hours(spec) or 0.0, trial_gpu_hours(spec, measures=True) or 0.0
-    return kept.trials * of_trials + kept.evaluations * of_evaluations
+    return reserved.trials * of_trials + reserved.evaluations * of_evaluations
 
 
-def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = False) -> int | None:
-    """Return how many new trials may begin now; below 0 if not even `kept` fits the budget, None without a limit.
+def room(spec: SweepSpec, spent: Spent, reserved: ReservedWork, *, measures: bool = False) -> int | None:
+    """Return how many new trials may begin now; below 0 if not even `reserved` fits the budget, None without a limit.
 
     A trial stopped at its limit counts as exactly that limit. The seconds that each trial takes to end are left out,
     because over many trials they could cost the last one its place.
 
     Args:
-        kept: work that must still fit after these.
+        reserved: work that must still fit after these.
         measures: true if evaluations are to begin instead of trials.
     """
     limit, cost = spec.budget.max_gpu_hours, trial_gpu_hours(spec, measures=measures)
@@ -112,8 +113,23 @@ def room(spec: SweepSpec, spent: Spent, kept: ReservedWork, *, measures: bool = 
     for work in spent.begun:
         taken_s = min(work.held_s, most_s) if work.state.is_over else most_s
         booked += taken_s * _gpus(spec, measures=work.measures) / _HOUR_S
-    left = limit - spent.probe_gpu_hours - (booked + kept_gpu_hours(spec, kept))
+    left = limit - spent.probe_gpu_hours - (booked + kept_gpu_hours(spec, reserved))
     return math.floor(left / cost + _ROUNDING)
+
+
+def reason_to_give_up(sweep: Sweep, trials: Sequence[Trial]) -> str | None:
+    """Return the reason to begin no other trial: so many have failed, and none has a result; None to go on."""
+    most = sweep.spec.retries.max_failed_trials
+    failed = [trial for trial in trials if trial.state is TrialState.FAILED]
+    if most is None or len(failed) < most or any(trial.state.has_result for trial in trials):
+        return None
+    last = max(failed, key=lambda trial: trial.ended_at or 0.0)
+    why = without_log_command(last.message or "it did not say why")
+    return (
+        f"{len(failed)} trials have FAILED and none has a result, so no other begins (retries.max_failed_trials is "
+        f"{most}). The last one, {last.id}: {why}\nOnce that is mended, sweeps retry {sweep.id} tries all of them; "
+        f"sweeps extend {sweep.id} --max-failed-trials none tries those that never began"
+    )
 
 
 def stopped_message(spec: SweepSpec, work: Work) -> str:
@@ -127,13 +143,12 @@ def stopped_message(spec: SweepSpec, work: Work) -> str:
     )
 
 
-def not_begun_message(spec: SweepSpec, hours: GpuHours, kept: ReservedWork, *, measures: bool = False) -> str:
+def not_begun_message(spec: SweepSpec, hours: GpuHours, reserved: ReservedWork, *, measures: bool = False) -> str:
     """Say why the trials, or the evaluations, that wait do not begin."""
-    keeps = {
-        "the confirm stage": ReservedWork(trials=kept.trials),
-        "the benchmarks": ReservedWork(evaluations=kept.evaluations),
+    parts = {
+        "the confirm stage": kept_gpu_hours(spec, ReservedWork(trials=reserved.trials)),
+        "the benchmarks": kept_gpu_hours(spec, ReservedWork(evaluations=reserved.evaluations)),
     }
-    parts = {purpose: kept_gpu_hours(spec, part) for purpose, part in keeps.items()}
     texts = [f"{hours.used:.3g} are used", *(f"{h:.3g} are kept for {purpose}" for purpose, h in parts.items() if h)]
     cost, what = trial_gpu_hours(spec, measures=measures) or 0.0, "an evaluation" if measures else "a trial"
     return f"not begun: budget.max_gpu_hours {hours.limit:g}: {', '.join(texts)}, and {what} may take {cost:.3g}"
@@ -150,16 +165,16 @@ class BudgetPlan(Record):
 
 
 def budget_plan(spec: SweepSpec, counts: StageCounts) -> BudgetPlan | None:
-    """Return what the limits mean; None where a trial has no limit or no GPU."""
+    """Return the consequences of the limits; None where a trial has no limit or no GPU."""
     cost = trial_gpu_hours(spec)
     if not cost:
         return None
-    sure, kept = _sure(spec, counts), kept_for_later(spec, counts)
+    sure, reserved = _sure(spec, counts), kept_for_later(spec, counts)
     return BudgetPlan(
-        worst_gpu_hours=(counts.tune + _probes(spec)) * cost + kept_gpu_hours(spec, kept),
+        worst_gpu_hours=(counts.tune + _probes(spec)) * cost + kept_gpu_hours(spec, reserved),
         max_gpu_hours=spec.budget.max_gpu_hours,
         kept_for_confirm=counts.confirm * cost,
-        kept_for_benchmarks=kept_gpu_hours(spec, ReservedWork(evaluations=kept.evaluations)),
+        kept_for_benchmarks=kept_gpu_hours(spec, ReservedWork(evaluations=reserved.evaluations)),
         sure_tune_trials=counts.tune if sure is None else max(0, min(sure, counts.tune)),
     )
 
@@ -206,12 +221,12 @@ def budget_complaints(spec: SweepSpec, counts: StageCounts | None, first: int) -
 
 def _sure(spec: SweepSpec, counts: StageCounts) -> int | None:
     """Return how many tune trials are sure to begin, even if every trial and the probe take `max_trial_hours`."""
-    kept = kept_for_later(spec, counts)
-    return room(spec, Spent(()), ReservedWork(kept.trials + _probes(spec), kept.evaluations))
+    reserved = kept_for_later(spec, counts)
+    return room(spec, Spent(()), ReservedWork(reserved.trials + _probes(spec), reserved.evaluations))
 
 
 def kept_for_later(spec: SweepSpec, counts: StageCounts) -> ReservedWork:
-    """Return what the tune stage leaves room for."""
+    """Return the work for which the tune stage leaves room."""
     return ReservedWork(counts.confirm, most_evaluations(spec, *counts))
 
 

@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 def costliest(spec: SweepSpec) -> TrainingConfig:
     """Return the point of the space that needs most memory and time.
 
-    That is the one with the longest texts, then the largest batches, then all weights trained and a reference model.
+    It has the longest texts; among equals the largest batches, then all weights trained and a reference model.
     """
     base = [spec.base] if spec.baselines.ppo_clip or spec.baselines.dapo else []
     return max([*base, *(spec.bind(point) for point in spec.space.corners())], key=_expense)
@@ -117,16 +117,13 @@ def trial_seconds(training: TrainingConfig, figures: CostFigures) -> dict[str, f
     longer = (f.prompt_tokens + tokens) / (f.prompt_tokens + f.completion_tokens)
     evaluations = math.ceil(training.steps / evaluation.every_steps) + 1
     completions = evaluations * f.validation_problems * evaluation.samples_per_problem + evaluation.probe_completions
-    eval_tokens = evaluation.max_completion_tokens or tokens
+    eval_tokens = completions * (evaluation.max_completion_tokens or tokens)
     return {
         "start": f.start_s,
         "sampling": rollouts * sampled * f.sampling_s / (f.sampled_completions * f.completion_tokens),
         "scoring": rollouts * rollout.completions_per_rollout * longer * f.scoring_s / f.scored_completions,
         "updates": training.steps * _minibatch(training) * longer * f.update_s / f.minibatch_completions,
-        "evaluations": completions
-        * eval_tokens
-        * f.evaluation_s
-        / (f.evaluated_completions * f.eval_completion_tokens),
+        "evaluations": eval_tokens * f.evaluation_s / (f.evaluated_completions * f.eval_completion_tokens),
         "checkpoints": math.ceil(rollouts / training.checkpoint_every_rollouts) * f.checkpoint_s,
     }
 
@@ -153,6 +150,7 @@ def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained]
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
     rounds = sum(math.ceil(trials / parallel) for trials in counts) if parallel else None
     waiting = most_kept_models(spec, *counts, max(training.steps for training in (longest, *first)))
+    kept = kept_folders(longest, trials=sum(counts), running=parallel or 1)
     return SweepCost(
         basis=measured.basis,
         figures=figures,
@@ -161,19 +159,8 @@ def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained]
         hours=sum(seconds) * slots / _HOUR_S,
         hours_within_limit=sum(min(s, limit_s) for s in seconds) * slots / _HOUR_S,
         wall_hours=None if rounds is None else rounds * longest_s / _HOUR_S,
-        disk_gib=_disk_bytes(longest, figures, sum(counts), parallel or 1, waiting) / _GIB,
+        disk_gib=(kept.checkpoints * figures.checkpoint_bytes + (kept.models + waiting) * figures.model_bytes) / _GIB,
     )
-
-
-def _disk_bytes(training: TrainingConfig, figures: CostFigures, trials: int, running: int, waiting: int) -> float:
-    """Return what lies on the disk at most.
-
-    Args:
-        trials, running: number of trials, and of those that run at a time.
-        waiting: number of models that are kept until they are measured on benchmarks.
-    """
-    folders = kept_folders(training, trials=trials, running=running)
-    return folders.checkpoints * figures.checkpoint_bytes + (folders.models + waiting) * figures.model_bytes
 
 
 def above_budget(spec: SweepSpec, cost: SweepCost, used_gpu_hours: float) -> str | None:

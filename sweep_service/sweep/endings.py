@@ -96,6 +96,8 @@ class Meaning(NamedTuple):
 
 
 _O, _T = AttemptOutcome, TrialState
+_CRASH: Final = Meaning("", _O.CRASHED, _T.FAILED, retried=True, is_crash=True, is_own_fault=True, log_tells=True)
+"""A trainer's death, of whatever kind: it may be the training's own fault, and the log may tell why."""
 MEANINGS: Final[Mapping[Ending, Meaning]] = {
     Ending.SUCCEEDED: Meaning("It trained to the last step.", _O.SUCCEEDED, _T.SUCCEEDED),
     Ending.DIVERGED: Meaning(
@@ -116,34 +118,16 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         is_own_fault=True,
         remedy="`sweeps extend` with more of these hours, then `sweeps retry`.",
     ),
-    Ending.CRASHED: Meaning(
-        "The trainer died without a word.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
+    Ending.CRASHED: _CRASH._replace(
+        text="The trainer died without a word.",
         remedy="`sweeps logs TRIAL` has its last words; `sweeps retry` once the reason is gone.",
     ),
-    Ending.KILLED: Meaning(
-        "The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
+    Ending.KILLED: _CRASH._replace(
+        text="The trainer died by signal 9, as Linux kills when the machine's memory is used up.",
         remedy="Fewer trials at a time: `sweeps extend` with a smaller `resources.max_parallel`.",
     ),
-    Ending.HUNG: Meaning(
-        "The trainer showed no life for `retries.hung_after_minutes`.",
-        _O.CRASHED,
-        _T.FAILED,
-        retried=True,
-        is_crash=True,
-        is_own_fault=True,
-        log_tells=True,
+    Ending.HUNG: _CRASH._replace(
+        text="The trainer showed no life for `retries.hung_after_minutes`.",
         remedy="`sweeps logs TRIAL` tells where it stood; a larger limit where that is slow work.",
     ),
     Ending.LOST: Meaning(
@@ -187,7 +171,7 @@ CRASHES: Final = tuple(ending for ending, meaning in MEANINGS.items() if meaning
 
 
 def full_message(message: str | None, ending: Ending, id_: str, crashes: int, max_crashes: int) -> str | None:
-    """Return what is said of an attempt, and below it which crash it was, and the command that prints a telling log.
+    """Return an attempt's message, and below it the count of its crash, and the command that prints a telling log.
 
     Args:
         id_: id of the trial or the evaluation.
@@ -207,22 +191,17 @@ def without_log_command(message: str) -> str:
     return message.rpartition(_LOG_COMMAND)[0] or message
 
 
-class Ended(Protocol):
+class _Work(Protocol):
     """A trial or an evaluation."""
 
     @property
-    def state(self) -> TrialState:
-        """Its state."""
-        ...
-
+    def state(self) -> TrialState: ...
     @property
-    def ending(self) -> Ending | None:
-        """Why it is over; None while it is not."""
-        ...
+    def ending(self) -> Ending | None: ...
 
 
-def end_name(work: Ended) -> Ending | None:
-    """Return the ending of what is over, where it says more than its state."""
+def end_name(work: _Work) -> Ending | None:
+    """Return the ending of a trial or an evaluation, where it says more than its state."""
     return None if work.ending is None or work.ending.value == work.state.value else work.ending
 
 

@@ -126,9 +126,9 @@ def evaluations_to_reopen(
 
 
 def initial_model(training: Mapping[str, Any]) -> str:
-    """Return all that a config's initial model follows from: adapters change nothing before the first update.
+    """Return the settings that determine a config's initial model: adapters change nothing before the first update.
 
-    What a trainer of one's own starts from may follow from each of its settings.
+    The start of a trainer of one's own may depend on each of its settings.
     """
     if is_own(training):
         return json.dumps(training, sort_keys=True)
@@ -187,10 +187,10 @@ def _most_measured(spec: SweepSpec, tune: int, confirm: int) -> int:
 def measuring_request(
     benchmarks: Mapping[str, BenchmarkSettings], model: str | None, results: str | None
 ) -> dict[str, Any]:
-    """Return what `python -m trainers --measure` is asked.
+    """Return the request to `python -m trainers --measure`.
 
     Args:
-        benchmarks: what `benchmarks_of` returns for the model.
+        benchmarks: the result of `benchmarks_of` for the model.
         model: folder of a checkpoint; None for the initial model.
         results: folder that keeps the samples over attempts; None to share them with other sweeps.
     """

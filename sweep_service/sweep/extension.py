@@ -12,7 +12,8 @@ from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points
 from sweep_service.sweep.records import Event, Sweep, SweepState
-from sweep_service.sweep.spec import Budget, Seed, SpecPart, SweepSpec
+from sweep_service.sweep.spec import Budget, Seed, SweepSpec
+from trainers.config import Frozen
 from trainers.config.complaints import shortened
 
 Value = TypeVar("Value")
@@ -31,7 +32,7 @@ Given = Annotated[Value | None, BeforeValidator(_given)]
 _Seeds = Given[Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)]]
 
 
-class MoreConfigs(SpecPart):
+class MoreConfigs(Frozen):
     """More configs of a search that draws its points."""
 
     num_configs: Given[Annotated[int, Field(ge=1, le=10_000)]] = Field(
@@ -39,14 +40,14 @@ class MoreConfigs(SpecPart):
     )
 
 
-class MoreConfirm(SpecPart):
+class MoreConfirm(Frozen):
     """More to confirm."""
 
     seeds: _Seeds = None
     top_k: Given[Annotated[int, Field(ge=1, le=100)]] = None
 
 
-class MoreSeeds(SpecPart):
+class MoreSeeds(Frozen):
     """All seeds that the sweep shall have, those of before among them."""
 
     tune: _Seeds = None
@@ -57,20 +58,20 @@ class NewBudget(Budget):
     """New limits; null lifts one."""
 
 
-class NewParallel(SpecPart):
+class NewParallel(Frozen):
     """A new number of trials at a time; null for as many as fit. Trials that run go on."""
 
     max_parallel: int | None = Field(default=None, ge=1, le=10_000)
 
 
-class NewRetries(SpecPart):
+class NewRetries(Frozen):
     """New numbers of crashes that are forgiven, and of failed trials after which a sweep without results ends."""
 
     max_crashes: int = Field(default=3, ge=0, le=100)
     max_failed_trials: int | None = Field(default=10, ge=1, le=100_000)
 
 
-class Extension(SpecPart):
+class Extension(Frozen):
     """Values that the spec of a submitted sweep shall have, as its user asks. What is left out stays.
 
     Null lifts a limit, and is refused for all else.
@@ -107,7 +108,7 @@ def extended(spec: SweepSpec, extension: Extension) -> dict[str, Any]:
 
 
 def shrunk(spec: SweepSpec, extension: Extension) -> list[SpecError]:
-    """Return what an extension would take from a sweep: configs and seeds that it has, and configs it has confirmed."""
+    """Return the errors of an extension that would take configs, seeds or confirmed configs from a sweep."""
     errors = [*_lost_configs(spec, extension), *_lost_values(spec, extension)]
     seeds = extension.seeds or MoreSeeds()
     confirm, before = seeds.confirm or MoreConfirm(), spec.seeds.confirm
@@ -152,7 +153,9 @@ def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
                 remedy = f"leave it out for more configs of the same space, or {_ELSE}"
                 yield SpecError(place, f"{why} another one draw others; {remedy}")
         elif missing := [value for value in map(before.at, range(before.size or 0)) if not wanted.contains(value)]:
-            lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, _shown(wanted)))
+            written = wanted.model_dump(mode="json", exclude_unset=True)  # a list, or a range with its settings
+            shown = written.get("choices", [written["value"]] if "value" in written else written)
+            lacking, listed = (shortened(json.dumps(some), 200) for some in (missing, shown))
             yield SpecError(place, f"{listed} lacks {lacking} of before; give these, too")
         elif changed := _changed_values(before, wanted):
             yield SpecError(
@@ -178,12 +181,6 @@ def _changed_values(before: Distribution, wanted: Distribution) -> list[str]:
     return [str(choice) for choice in before.choices if wanted.whole(choice) != before.whole(choice)]
 
 
-def _shown(distribution: Distribution) -> object:
-    """Return what somebody writes for a distribution: a list, or a range with its settings."""
-    written = distribution.model_dump(mode="json", exclude_unset=True)
-    return written.get("choices", [written["value"]] if "value" in written else written)
-
-
 def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
     """Return the endings of trials and evaluations that wait again once a sweep has another spec.
 
@@ -203,9 +200,9 @@ def more_confirm_seeds(before: SweepSpec, after: SweepSpec) -> list[int]:
 
 
 def looks(events: Iterable[Event]) -> int:
-    """Return how often confirm results were there to be looked at, from a sweep's events in order.
+    """Return the number of looks at confirm results, from a sweep's events in order.
 
-    That is once, and once more after each time that confirm seeds were added to a sweep which had its report.
+    It is one, and one more for each time that confirm seeds were added to a sweep which had its report.
     """
     number, reported = 1, False
     for event in events:
@@ -216,10 +213,10 @@ def looks(events: Iterable[Event]) -> int:
     return number
 
 
-def _adds_confirm_seeds(told: Mapping[str, Any]) -> bool:
-    if "more_confirm_seeds" in told:
-        return bool(told["more_confirm_seeds"])
-    return bool(((told["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
+def _adds_confirm_seeds(data: Mapping[str, Any]) -> bool:
+    if "more_confirm_seeds" in data:
+        return bool(data["more_confirm_seeds"])
+    return bool(((data["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ def short_name(name: str) -> str:
 
 
 def _last_part(name: str) -> str:
-    """Shorten a dotted name to what says what it is: `loss.beta1` to `beta1`, but `loss.name` to `loss`, and
+    """Shorten a dotted name to its telling part: `loss.beta1` to `beta1`, but `loss.name` to `loss`, and
     `terms.kl.coefficient` to `kl.coefficient`; a sweep is about the loss, whose settings need no group.
     """
     *path, last = name.split(".")
@@ -74,7 +74,7 @@ def _bare(value: Any) -> str:
 
 
 def params_texts(configs: Sequence[Config]) -> dict[str, str]:
-    """Return by config id what tells each of these configs from the others, as `params_text` writes it."""
+    """Return by config id the parameters that tell each config from the others, as `params_text` writes them."""
     return _told_apart({id_: params_text(params) for id_, params in telling_params(configs).items()}, configs)
 
 
@@ -84,7 +84,7 @@ def config_labels(configs: Sequence[Config], varied: Sequence[str]) -> dict[str,
 
 
 def _told_apart(texts: Mapping[str, str], configs: Sequence[Config]) -> dict[str, str]:
-    """Return texts by config id with what differs between configs that have the same one, in all digits."""
+    """Add to texts that several configs share the settings in which these differ, in all digits; by config id."""
     alike: dict[str, list[Config]] = {}
     for config in configs:
         alike.setdefault(texts[config.id], []).append(config)
@@ -139,7 +139,7 @@ def _variant(group: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _with_settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
-    """Return a config's parameters, and what it has of the named settings that these do not tell; a loss first."""
+    """Return a config's parameters, and those of the named settings that they do not tell; a loss first."""
     told = {name: value for name, value in config.params.items() if value is not None}
     both_bounds = ("loss.epsilon_low", "loss.epsilon_high") if "loss.epsilon" in told else ()
     for name in names:

@@ -152,10 +152,8 @@ def leader(
     Tune trials help to choose, because they tell something about each config, too; the figures of a verdict come from
     the confirm stage alone.
     """
-    tune, confirmed = (
-        selection_objectives(trials, objectives),
-        config_objectives(trials, objectives, Stage.CONFIRM),
-    )
+    tune = selection_objectives(trials, objectives)
+    confirmed = config_objectives(trials, objectives, Stage.CONFIRM)
     contenders = choose(configs, tune, confirm.top_k if confirm else 1)
     over_all = {id_: mean_of_all(id_, trials, objectives) for id_ in confirmed}
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):

@@ -1,4 +1,4 @@
-"""A trainer of one's own: what a spec says of it, and one point of such a sweep. Pure.
+"""A trainer of one's own: its part of a spec, and one point of such a sweep. Pure.
 
 A sweep trains with `python -m trainers`, or with a program that its user names. `Trained` is what both have in common:
 a point of the space, bound to the base settings, which has a number of steps, a digest and settings by dotted name.
@@ -94,7 +94,7 @@ def is_own(training: Mapping[str, Any]) -> bool:
 
 
 def settings_of_base(trained: Trained) -> dict[str, Any]:
-    """Return what is trained by the names that specs use: a program's command as `trainer.command`."""
+    """Return a training's settings by the names that specs use: a program's command as `trainer.command`."""
     training = trained.model_dump(mode="json")
     return settings_in_file(training) | ({"trainer": {"command": training["command"]}} if is_own(training) else {})
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -182,13 +182,13 @@ def confirm_records(
     return [*changed.values()], make_trials(spec, sweep_id, confirmed.values(), Stage.CONFIRM, first_number)
 
 
-def stage_counts(spec: SweepSpec) -> StageCounts:
-    """Return how many trials a sweep has at most, without making them: the points of a grid all differ."""
-    return _counts_beside(spec, baselines(spec))
+def stage_counts(spec: SweepSpec, compared: Sequence[RolePoint] | None = None) -> StageCounts:
+    """Return how many trials a sweep has at most, without making them: the points of a grid all differ.
 
-
-def _counts_beside(spec: SweepSpec, compared: Sequence[RolePoint]) -> StageCounts:
-    """Return how many trials a sweep with these baselines has at most."""
+    Args:
+        compared: its `baselines`, where the caller has them already.
+    """
+    compared = baselines(spec) if compared is None else compared
     different = {point.id: point.training for _, point in compared}
     configs = contenders = most_points(spec)
     if spec.search.is_grid:
@@ -272,13 +272,13 @@ def make_plan(
         problems: number of problems of each benchmark of the spec; None leaves their cost out.
     """
     compared = baselines(spec)
-    tune, confirm = counts = _counts_beside(spec, compared)
+    tune, confirm = counts = stage_counts(spec, compared)
     first = list(first_points(spec, compared, None if measured else _SHOWN))
     shown = _configs(first, "plan")[:_SHOWN]
     told, labels = telling_params(shown), params_texts(shown)
     trainings = {point.id: point.training for _, point in first}
     cost = sweep_cost(spec, measured, [*trainings.values()], counts) if measured else None
-    estimate = _estimate(spec, counts, seconds_per_step, cost)
+    trial_s, estimate = _estimate(spec, counts, seconds_per_step, cost)
     warnings = plan_warnings(spec, measured, guessed=seconds_per_step is None and cost is None)
     return SweepPlan(
         name=spec.name,
@@ -290,33 +290,23 @@ def make_plan(
         first_roles=[list(config.roles) for config in shown],
         trials={"tune": tune, "confirm": confirm},
         steps_per_trial=spec.trained_base.steps,
-        hours=estimate.hours,
         hours_unit="GPU-hours" if spec.resources.gpus else "CPU-hours",
-        wall_hours=estimate.wall_hours,
-        seconds_per_step=estimate.seconds_per_step,
-        basis=estimate.basis,
         cost=cost,
         budget=budget_plan(spec, counts),
         benchmarks=None if problems is None else benchmarks_plan(spec, counts, problems, measured),
-        warnings=warnings + budget_warnings(spec, counts, estimate.trial_s),
+        warnings=warnings + budget_warnings(spec, counts, trial_s),
+        **estimate,
     )
-
-
-class _Estimate(NamedTuple):
-    seconds_per_step: float
-    trial_s: float
-    hours: float
-    wall_hours: float | None
-    basis: str
 
 
 def _estimate(
     spec: SweepSpec, counts: StageCounts, seconds_per_step: float | None, cost: SweepCost | None
-) -> _Estimate:
-    """Return the estimate on the best basis available: earlier trials, then a probe, then the shipped guess."""
+) -> tuple[float, dict[str, Any]]:
+    """Return the seconds of a trial and a plan's hours, by earlier trials, a probe, or the shipped guess."""
     if seconds_per_step is None and cost is not None:
         trial_s = cost.trial_hours * 3600
-        return _Estimate(trial_s / spec.trained_base.steps, trial_s, cost.hours, cost.wall_hours, cost.basis)
+        hours = {"hours": cost.hours, "wall_hours": cost.wall_hours}
+        return trial_s, hours | {"seconds_per_step": trial_s / spec.trained_base.steps, "basis": cost.basis}
     basis = "earlier trials of the same shape" if seconds_per_step else "the shipped guess for the tiny policy"
     if spec.trainer is not None:
         basis = "earlier trials of this command" if seconds_per_step else "no trial of this command yet: a mere guess"
@@ -324,7 +314,8 @@ def _estimate(
     slots, parallel = spec.resources.gpus or spec.resources.cpus, spec.resources.max_parallel
     trial_s = per_step * spec.trained_base.steps + _START_S
     all_hours = sum(counts) * trial_s / 3600
-    return _Estimate(per_step, trial_s, all_hours * slots, all_hours / parallel if parallel else None, basis)
+    hours = {"hours": all_hours * slots, "wall_hours": all_hours / parallel if parallel else None}
+    return trial_s, hours | {"seconds_per_step": per_step, "basis": basis}
 
 
 _SHOWN = 20

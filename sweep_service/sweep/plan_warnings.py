@@ -31,12 +31,14 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
     if not spec.baselines.ppo_clip:
         warnings.append("no PPO-clip baseline: the report has nothing to compare with")
     warnings += beta_design_warnings(spec)
-    if measured is not None and shapes(spec) > 1:
+    if measured is None:
+        return warnings
+    if shapes(spec) > 1:
         warnings.append(
             "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the "
             "others is scaled by their tokens"
         )
-    if measured and (too_few := problems_warning(spec, measured.figures.validation_problems)):
+    if too_few := problems_warning(spec, measured.figures.validation_problems):
         warnings.append(too_few)
     return warnings
 

@@ -33,7 +33,10 @@ class Part(NamedTuple):
 
     def slots(self, nodes: Sequence[Node]) -> int:
         """Return how many of it fit these nodes, each on one."""
-        return sum(_Free.of(node).slots(self) for node in nodes)
+        slots, free = 0, [_Free.of(node) for node in nodes]
+        while any(node.take(self) for node in free):
+            slots += 1
+        return slots
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def has_to_yield(
 
 
 def placeable(shares: Sequence[Share], nodes: Sequence[Node]) -> list[Share]:
-    """Return those of the sweeps whose next part fits a node, if it were free."""
+    """Return the sweeps whose next part would fit a free node."""
     return [share for share in shares if share.waits_for and fit([share.waits_for], nodes)]
 
 
@@ -136,7 +139,7 @@ def _in_order(shares: Sequence[Share]) -> list[Share]:
 
 
 def fit(parts: Sequence[Part], nodes: Sequence[Node]) -> bool:
-    """Return whether these fit the nodes together, each on one; the largest are placed first, where there is room."""
+    """True if these fit the nodes together, each on one; the largest are placed first, where there is room."""
     free = [_Free.of(node) for node in nodes]
     largest_first = sorted(parts, key=lambda part: (part.gpus, part.cpus), reverse=True)
     return all(any(node.take(part) for node in free) for part in largest_first)
@@ -155,13 +158,6 @@ class _Free:
         """Return all resources of a node."""
         return cls(node.get("CPU", 0.0), [1.0] * int(node.get("GPU", 0.0)))
 
-    def slots(self, part: Part) -> int:
-        """Take all that there is, part by part; return how many parts that were."""
-        taken = 0
-        while self.take(part):
-            taken += 1
-        return taken
-
     def take(self, part: Part) -> bool:
         """Take resources if they are there; return whether they were."""
         share, number = (1.0, int(part.gpus)) if part.gpus >= 1 else (part.gpus, int(part.gpus > 0))
@@ -175,7 +171,7 @@ class _Free:
 
 
 def waiting_text(sweep_id: str, shares: Sequence[Share], nodes: Sequence[Node]) -> str:
-    """Return what a sweep waits for, in words: a node, or the sweeps that hold slots or come first."""
+    """Return the reason for which a sweep waits: a node, or the sweeps that hold slots or come first."""
     (own,) = (share for share in shares if share.sweep_id == sweep_id)
     assert own.waits_for is not None
     if not fit([own.waits_for], nodes):

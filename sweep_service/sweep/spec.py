@@ -44,11 +44,7 @@ def _labels(value: object) -> object:
     return cast("object", value)
 
 
-class SpecPart(Frozen):
-    """Base of every part of a spec: immutable, unknown keys refused, numbers checked as those of training."""
-
-
-class Search(SpecPart):
+class Search(Frozen):
     """Who proposes the next config."""
 
     strategy: Strategy = Field(
@@ -78,7 +74,7 @@ MIN_SEEDS: Final = 3
 """Smallest number of seeds for which the report gives an interval of a difference."""
 
 
-class Confirm(SpecPart):
+class Confirm(Frozen):
     """The stage that measures the best configs and the baselines on fresh seeds."""
 
     top_k: int = Field(default=2, ge=1, le=100, description="Number of tuned configs that are confirmed.")
@@ -90,7 +86,7 @@ class Confirm(SpecPart):
     )
 
 
-class Seeds(SpecPart):
+class Seeds(Frozen):
     """Training seeds of each stage; every config gets the same ones, so that differences are paired."""
 
     tune: tuple[Seed, ...] = Field(default=(0, 1), min_length=1, max_length=1000)
@@ -107,7 +103,7 @@ class Seeds(SpecPart):
         return self
 
 
-class Baselines(SpecPart):
+class Baselines(Frozen):
     """Baselines of every sweep, beside its own configs."""
 
     ppo_clip: Switch = Field(
@@ -120,7 +116,7 @@ class Baselines(SpecPart):
     )
 
 
-class Objective(SpecPart):
+class Objective(Frozen):
     """The one number by which configs are ranked, from a trial's evaluations on validation problems."""
 
     metric: Literal["eval/avg_at_k", "eval/pass_at_k", "eval/reward_mean"] = Field(
@@ -149,7 +145,7 @@ class Objective(SpecPart):
         return self
 
 
-class Resources(SpecPart):
+class Resources(Frozen):
     """Resources of one trial."""
 
     cpus: float = Field(default=1, ge=0.01, le=1024)
@@ -174,7 +170,7 @@ class Resources(SpecPart):
         return self.processes or max(1, int(self.gpus) - served)
 
 
-class EvaluationResources(SpecPart):
+class EvaluationResources(Frozen):
     """Resources of one evaluation on benchmarks; omitted values default to the trial's."""
 
     cpus: float | None = Field(default=None, ge=0.01, le=1024)
@@ -188,7 +184,7 @@ def _names(value: object) -> object:
     return {"names": cast("object", value)} if isinstance(value, list | tuple) else value
 
 
-class BenchmarkSettings(SpecPart):
+class BenchmarkSettings(Frozen):
     """Benchmarks and how completions of their problems are sampled."""
 
     names: tuple[CatalogName, ...] = Field(min_length=1, max_length=50, description="Benchmarks of the catalog.")
@@ -242,7 +238,7 @@ def _each_once(what: str, values: tuple[Value, ...]) -> tuple[Value, ...]:
 SpecBenchmarks = Annotated[Benchmarks | None, BeforeValidator(_names)]
 
 
-class Budget(SpecPart):
+class Budget(Frozen):
     """Limits of a sweep. Nothing starts that could pass them."""
 
     max_gpu_hours: float | None = Field(default=None, gt=0, le=1e9, description="GPUs x hours of all trials together.")
@@ -260,7 +256,7 @@ class Budget(SpecPart):
     )
 
 
-class Retries(SpecPart):
+class Retries(Frozen):
     """Limits on crashes, on silence, and on failed trials."""
 
     max_crashes: int = Field(
@@ -283,7 +279,7 @@ class Retries(SpecPart):
     )
 
 
-class SweepSpec(SpecPart):
+class SweepSpec(Frozen):
     """A sweep: what to train, which parameters to vary, on which seeds, with which resources."""
 
     schema_version: Literal[1] = 1

@@ -1,4 +1,4 @@
-"""The lives of sweeps and of their trials, state by state: what each means, what ends it, and what may follow. Pure.
+"""The lives of sweeps and of their trials, state by state: its meaning, its end, and the states that may follow. Pure.
 
 The store lets a sweep go only where `SWEEP_LIFE` leads, the pages show the sentences, and `docs/states_table.py` writes
 `docs/states.md`. Evaluations live as trials do. How attempts end is in `endings.MEANINGS`.
@@ -100,13 +100,5 @@ TRIAL_LIFE: Final[Mapping[TrialState, Life[TrialState]]] = {
 
 def sweep_meaning(word: str) -> str:
     """Return the sentence on a word that is shown for a sweep's state; none for other words."""
-    return _MEANINGS_OF_SWEEPS.get(word, "")
-
-
-def trial_meaning(word: str) -> str:
-    """Return the sentence on a trial's state; none for other words."""
-    return _MEANINGS_OF_TRIALS.get(word, "")
-
-
-_MEANINGS_OF_SWEEPS: Final = {str(word): life.meaning for word, life in [*SWEEP_LIFE.items(), *SHOWN_LIFE.items()]}
-_MEANINGS_OF_TRIALS: Final = {str(word): life.meaning for word, life in TRIAL_LIFE.items()}
+    lives: Mapping[str, Life[SweepState]] = {**SWEEP_LIFE, **SHOWN_LIFE}
+    return lives[word].meaning if word in lives else ""

@@ -20,6 +20,7 @@ from sweep_service.processes.child_processes import is_alive
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store
 from sweep_service.sweep.records import SweepState
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests.integration.trainers.tiny_models import save_tiny_model
 from tests.integration.trainers.trainer_runs import SMALL
 from tests.stored_sweeps import submit
@@ -268,7 +269,7 @@ def _left(place: Place) -> list[psutil.Process]:
 def _trainers(store: Store) -> list[int]:
     return [
         attempt.pid
-        for sweep in store.list_sweeps(10, states=[SweepState.RUNNING])
+        for sweep in store.list_sweeps(10, only=SweepFilter(states=(SweepState.RUNNING,)))
         for attempt in store.list_attempts(sweep.id)
         if attempt.pid is not None and is_alive(attempt.host, attempt.pid, attempt.pid_started_at)
     ]

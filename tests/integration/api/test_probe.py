@@ -11,6 +11,7 @@ from sweep_service.store import Fence, Store
 from sweep_service.sweep.cost import costliest, probe_shape
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import CostProbe, ProbeState, SweepState
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests.integration.api.conftest import Ran, Served, Sweeps
 from tests.integration.api.played_sweep import SPEC, claim, finish
 from tests.unit.sweep_service.sweep.test_cost import FIGURES
@@ -44,7 +45,7 @@ def probed(served: Served, sweeps: Sweeps, play: Callable[[Store, Fence], None],
     """Run the command line while another thread plays the runner of the sweep that it submits."""
 
     def runner() -> None:
-        while not (waiting := served.store.list_sweeps(1, states=[SweepState.QUEUED])):
+        while not (waiting := served.store.list_sweeps(1, only=SweepFilter(states=(SweepState.QUEUED,)))):
             time.sleep(0.05)
         play(served.store, claim(served.store, waiting[0].id))
 

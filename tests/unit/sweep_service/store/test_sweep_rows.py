@@ -18,6 +18,7 @@ from sweep_service.store.database import writing
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import DesiredState, SweepState, new_id
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.store.test_writes import rows
 from tests.waiting import in_threads
@@ -75,7 +76,7 @@ def test_the_largest_numbers_of_a_spec_are_stored(store: Store) -> None:
 def test_cancelling_thousands_of_waiting_trials_takes_a_few_statements(store: Store) -> None:
     sweep = sweeps.submit(store, seeds={"tune": list(range(300))})
     statements = list[str]()
-    event.listen(store.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    event.listen(store.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
     assert store.request_cancel(sweep.id).state is SweepState.CANCELLED
     assert len(statements) < 30
     trials = store.list_trials(sweep.id)
@@ -113,8 +114,8 @@ def test_sweeps_come_in_pages_newest_first(store: Store) -> None:
     assert [sweep.id for sweep in store.list_sweeps(2, before=newest_first[1])] == newest_first[2:4]
     assert store.list_sweeps(2, before=newest_first[4]) == []
     store.set_sweep_state(sweeps.claimed(store)[1], SweepState.RUNNING)
-    assert [sweep.id for sweep in store.list_sweeps(10, states=[SweepState.RUNNING])] == [ids[0]]
-    assert len(store.list_sweeps(10, states=[SweepState.QUEUED])) == 4
+    assert [sweep.id for sweep in store.list_sweeps(10, only=SweepFilter(states=(SweepState.RUNNING,)))] == [ids[0]]
+    assert len(store.list_sweeps(10, only=SweepFilter(states=(SweepState.QUEUED,)))) == 4
 
 
 # Claims and leases
@@ -184,9 +185,9 @@ def test_a_sweep_moves_between_states_only_as_allowed(store: Store, before: str)
         events = len(store.list_events(sweep.id))
         if after in ALLOWED[before]:
             store.set_sweep_state(fence, SweepState(after), "why")
-            found = store.get_sweep(sweep.id)
-            assert (found.state, found.message) == (after, "why")
-            assert (found.ended_at is not None) == (after in {"SUCCEEDED", "FAILED", "CANCELLED"})
+            stored = store.get_sweep(sweep.id)
+            assert (stored.state, stored.message) == (after, "why")
+            assert (stored.ended_at is not None) == (after in {"SUCCEEDED", "FAILED", "CANCELLED"})
             news = [event.type for event in store.list_events(sweep.id)[events:]]
             assert news.count("sweep.state_changed") == 1
             assert after not in {"FAILED", "CANCELLED"} or all(t.state.is_over for t in store.list_trials(sweep.id))
@@ -242,14 +243,14 @@ def test_of_a_claim_and_a_cancel_at_the_same_moment_one_wins(store: Store) -> No
             partial(store.request_cancel, sweep.id),
         ]
         claimed, _ = in_threads(2, lambda index, acts=acts: acts[index]())
-        found = store.get_sweep(sweep.id)
-        assert (found.epoch, found.desired_state) == (1, DesiredState.CANCEL)
+        stored = store.get_sweep(sweep.id)
+        assert (stored.epoch, stored.desired_state) == (1, DesiredState.CANCEL)
         types = [event.type for event in store.list_events(sweep.id)]
         if claimed is None:
-            assert found.state is SweepState.CANCELLED
+            assert stored.state is SweepState.CANCELLED
             assert "sweep.claimed" not in types
         else:
-            assert (claimed.id, found.state) == (sweep.id, SweepState.QUEUED)
+            assert (claimed.id, stored.state) == (sweep.id, SweepState.QUEUED)
             assert "sweep.state_changed" not in types
             store.set_sweep_state(Fence(sweep.id, 1), SweepState.CANCELLED)  # or the next round would claim it
 
@@ -329,9 +330,9 @@ def test_superseded_reports_are_read_by_their_digests_alone(store: Store) -> Non
     assert earlier.created_at <= (earlier.superseded_at or 0) <= standing.created_at
     with pytest.raises(NotReady, match=sweep.id):
         store.get_report(sweep.id, "verdict")
-    kept = store.find_report(sweep.id, "verdict", "one")
-    assert kept is not None
-    assert kept.content == b"{}"
+    report = store.find_report(sweep.id, "verdict", "one")
+    assert report is not None
+    assert report.content == b"{}"
     assert store.answered(new_id("swp")) == []
     store.set_sweep_run(sweep.id, "1", "run")
     store.set_sweep_projected(sweep.id, "RUNNING", "two")
@@ -391,9 +392,9 @@ def test_an_interim_report_stands_while_the_sweep_runs_and_no_longer(store: Stor
     assert store.find_report(sweep.id, "md") is None
     store.put_interim_report(sweep.id, "one", {"md": b"first", "html": b""})
     store.put_interim_report(sweep.id, "two", {"md": b"second"})
-    kept = store.find_report(sweep.id, "md")
-    assert kept is not None
-    assert (kept.content, kept.interim) == (b"second", True)
+    report = store.find_report(sweep.id, "md")
+    assert report is not None
+    assert (report.content, report.interim) == (b"second", True)
     assert (store.report_digest(sweep.id), store.find_report(sweep.id, "html")) == (None, None)
     with pytest.raises(NotReady):
         store.get_report(sweep.id, "md")

@@ -20,6 +20,7 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Attempt, Config, CostProbe, Evaluation, ProbeState, Sweep, SweepState, Trial
 from sweep_service.sweep.shares import Part
+from sweep_service.sweep.sweep_filter import SweepFilter
 from tests import stored_sweeps as sweeps
 
 LEASE_S = 3600
@@ -221,7 +222,7 @@ def finalizing(store: Store, own: Scene) -> None:
 
 def deletions_asked(store: Store, own: Scene) -> None:
     """Have all sweeps that have ended archived."""
-    for sweep in store.list_sweeps(99, states=[SweepState.SUCCEEDED]):
+    for sweep in store.list_sweeps(99, only=SweepFilter(states=(SweepState.SUCCEEDED,))):
         store.request_deletion(sweep.id, keep_report=True)
 
 
@@ -241,13 +242,13 @@ def rows(store: Store, *own: str) -> tuple[Rows, Rows]:
     """Return all rows by table: those of these sweeps, and those of others or of none."""
     with store.engine.connect() as connection:
         owner = {trial.id: trial.sweep_id for trial in connection.execute(select(tables.trials))}
-        mine, others = Rows(), Rows()
+        own_rows, others = Rows(), Rows()
         for table in tables.metadata.sorted_tables:
             for row in map(dict, connection.execute(select(table)).mappings()):
                 trial_id = row.get("trial_id", row.get("evaluation_id"))
                 sweep_id = row.get("sweep_id", owner.get(trial_id or "", row.get("id")))
-                (mine if sweep_id in own else others).setdefault(table.name, []).append(repr(row))
-    return mine, others
+                (own_rows if sweep_id in own else others).setdefault(table.name, []).append(repr(row))
+    return own_rows, others
 
 
 @pytest.fixture(scope="module")
@@ -292,11 +293,11 @@ def test_a_write_changes_its_own_sweep_and_no_row_of_another(
     own = played[1 if example in RUNNING else 2]
     if example in BEFORE:
         BEFORE[example](copied, own)
-    mine, others = rows(copied, own.id, NEW)
+    own_rows, others = rows(copied, own.id, NEW)
     WRITES[example](copied, own)
     changed, left = rows(copied, own.id, NEW)
     assert left == others
-    assert changed != mine
+    assert changed != own_rows
 
 
 def test_a_runner_that_lost_its_lease_changes_nothing(copied: Store, played: tuple[Path, Scene, Scene]) -> None:

@@ -19,7 +19,7 @@ from sweep_service.sweep.endings import (
     without_log_command,
 )
 from sweep_service.sweep.records import DesiredState, SweepState
-from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning, trial_meaning
+from sweep_service.sweep.state_table import SHOWN_LIFE, SWEEP_LIFE, TRIAL_LIFE, sweep_meaning
 from sweep_service.worker.reports.builder import LONGEST_S
 from sweep_service.worker.work_loop import PATIENCE_S
 
@@ -62,14 +62,14 @@ def test_a_stop_by_hand_takes_the_place_of_what_would_be_tried_again_and_of_noth
     stop = Stop.by_hand(counts=counts)
     assert (MEANINGS[stop.ending].state, MEANINGS[stop.ending].outcome) == (state, AttemptOutcome.STOPPED)
     assert state.has_result is counts
-    kept = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
-    assert kept == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
+    own_endings = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
+    assert own_endings == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
 
 
 def test_the_log_is_named_where_it_may_tell_more() -> None:
-    said = {ending: full_message("so", ending, "trl_1", 2, 3) or "" for ending in Ending}
-    assert {ending for ending, text in said.items() if "sweeps logs trl_1" in text} == {Ending.FAILED, *CRASHES}
-    assert {ending for ending, text in said.items() if "crash 2 in a row" in text} == {*CRASHES}
+    messages = {ending: full_message("so", ending, "trl_1", 2, 3) or "" for ending in Ending}
+    assert {ending for ending, text in messages.items() if "sweeps logs trl_1" in text} == {Ending.FAILED, *CRASHES}
+    assert {ending for ending, text in messages.items() if "crash 2 in a row" in text} == {*CRASHES}
     assert full_message("so", Ending.TIMED_OUT, "trl_1", 2, 3) == "so"
     assert full_message(None, Ending.SUCCEEDED, "trl_1", 0, 3) is None
     assert full_message(None, Ending.CRASHED, "trl_1", 4, 3) == (
@@ -87,7 +87,6 @@ def test_the_documented_states_are_those_of_the_code() -> None:
     assert set(TRIAL_LIFE) == set(TrialState)
     assert set(MEANINGS) == set(Ending)
     assert [sweep_meaning(word) for word in ("PAUSING", "ARCHIVED")] == [SHOWN_LIFE["PAUSING"].meaning, ""]
-    assert [trial_meaning(word) for word in ("DISCARDED", "QUEUED")] == [TRIAL_LIFE[TrialState.DISCARDED].meaning, ""]
     shown = {wish.shown(state) for wish in DesiredState for state in SweepState}
     assert shown == {*SweepState, *SHOWN_LIFE}
 
