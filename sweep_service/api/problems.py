@@ -1,4 +1,4 @@
-"""Every error as `application/problem+json` (RFC 9457): one table from exceptions to statuses and codes."""
+"""Every error as `application/problem+json` (RFC 9457): the errors of the table `CODES`, and those of the API."""
 
 import logging
 import secrets
@@ -14,32 +14,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from sweep_service.api.methods import allowed_methods
-from sweep_service.errors import (
-    Conflict,
-    IdempotencyKeyReused,
-    InvalidSpec,
-    NoLog,
-    NotFound,
-    NotReady,
-    ReportFailed,
-    SweepDeleted,
-)
+from sweep_service.errors import CODES, InvalidSpec, ServiceError
 from sweep_service.schemas import Problem, ProblemError
 from trainers.config.complaints import shortened
 from trainers.process.machine_faults import machine_fault
 
 log = logging.getLogger(__name__)
 
-CODES: dict[type[Exception], tuple[int, str]] = {
-    NotFound: (404, "NOT_FOUND"),
-    NoLog: (404, "NO_LOG"),
-    InvalidSpec: (422, "INVALID_SPEC"),
-    IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
-    SweepDeleted: (410, "SWEEP_DELETED"),
-    Conflict: (409, "CONFLICT"),
-    ReportFailed: (409, "REPORT_FAILED"),
-    NotReady: (409, "NOT_READY"),
-}
 _MOST_ERRORS: Final = 100
 _ROOM_BYTES: Final = 16_000
 """Room for the errors of one answer."""
@@ -131,6 +112,7 @@ def install(app: FastAPI) -> None:
 
 
 async def _service_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
     status, code = CODES[type(error)]
     if not isinstance(error, InvalidSpec):
         return problem(status, code, str(error))

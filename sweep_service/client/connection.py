@@ -14,31 +14,14 @@ from pydantic import ValidationError
 
 from sweep_service.auth import is_loopback
 from sweep_service.client.errors import Refused, Unauthorized, Unreachable
-from sweep_service.errors import (
-    Conflict,
-    IdempotencyKeyReused,
-    InvalidSpec,
-    NoLog,
-    NotFound,
-    NotReady,
-    ReportFailed,
-    SpecError,
-    SweepDeleted,
-)
+from sweep_service.errors import CODES, InvalidSpec, NotFound, SpecError
 from sweep_service.processes.port_owners import checked_connections
 from sweep_service.schemas import Problem
 from sweep_service.settings import Settings
 
 _TRY_AGAIN: Final = (429, 502, 503, 504)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_BY_CODE: Final = {
-    "CONFLICT": Conflict,
-    "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused,
-    "NOT_READY": NotReady,
-    "NO_LOG": NoLog,
-    "REPORT_FAILED": ReportFailed,
-    "SWEEP_DELETED": SweepDeleted,
-}
+_BY_CODE: Final = {code: kind for kind, (_, code) in CODES.items()}
 
 
 def find_url(settings: Settings) -> str:
@@ -59,7 +42,13 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, token: str, timeout_s: float, patience_s: float, trusted_users: Sequence[str] = ()
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float = 60,
+        patience_s: float = 10,
+        trusted_users: Sequence[str] = (),
     ) -> None:
         self.url, self.patience_s = url.rstrip("/"), patience_s
         parts = urlsplit(url)

@@ -62,7 +62,7 @@ class LogReading(Asking):
 
     def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
         params = {"attempt": attempt, "offset": offset or None, "tail": tail}
-        answer = self.connection.request("GET", path, params)
+        answer = self.request("GET", path, params)
         fields = {name: answer.headers.get(header) for name, header in LOG_HEADERS.items()}
         return LogPart.model_validate({"content": answer.content, **fields})
 

@@ -83,16 +83,12 @@ class Client(VerbMethods, LogReading):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close all sockets."""
-        self.connection.close()
-
     def check_ready(self) -> None:
         """Check that the server can serve requests.
 
         Raises: Unreachable; Refused, with the reason.
         """
-        self.connection.request("GET", "/readyz")
+        self.request("GET", "/readyz")
 
     def plan(self, spec: Spec) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.
@@ -215,7 +211,7 @@ class Client(VerbMethods, LogReading):
     def benchmarks_csv(self, sweep_id: str, problems_of: str | None = None) -> str:
         """Return the scores as CSV, or those of the problems of one benchmark."""
         parts = ["benchmarks"] if problems_of is None else ["benchmarks", quote(problems_of, safe=""), "problems"]
-        return self.connection.request("GET", sweep_path(sweep_id, *parts), {"format": "csv"}).text
+        return self.request("GET", sweep_path(sweep_id, *parts), {"format": "csv"}).text
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config; differences are from the first one.
@@ -239,7 +235,7 @@ class Client(VerbMethods, LogReading):
         while True:
             headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
             try:
-                with self.connection.stream(path, headers, _STREAM_SILENCE_S) as response:
+                with self.stream(path, headers, _STREAM_SILENCE_S) as response:
                     for message in read_messages(response.iter_lines()):
                         patience = None
                         if message.event == "end":
@@ -250,9 +246,9 @@ class Client(VerbMethods, LogReading):
                 cause: Exception = ConnectionError("the stream ended early")
             except httpx.TransportError as error:
                 cause = error
-            patience = patience or Patience(self.connection.patience_s)
+            patience = patience or Patience(self.patience_s)
             if not patience.another_try():
-                raise self.connection.unreachable(cause) from cause
+                raise self.unreachable(cause) from cause
 
     def wait(
         self,
@@ -350,7 +346,7 @@ class Client(VerbMethods, LogReading):
     def _report(self, sweep_id: str, params: Mapping[str, str], timeout_s: float | None) -> httpx.Response:
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
-            response = self.connection.request("GET", sweep_path(sweep_id, "report"), params)
+            response = self.request("GET", sweep_path(sweep_id, "report"), params)
             if response.status_code != 202:
                 return response
             pause_s = float(response.headers.get("Retry-After", "1"))
@@ -374,7 +370,7 @@ class Client(VerbMethods, LogReading):
 
     def best_yaml(self, sweep_id: str) -> str:
         """Return the best config so far as a file that `python -m trainers` takes."""
-        return self.connection.request("GET", sweep_path(sweep_id, "best"), {"format": "yaml"}).text
+        return self.request("GET", sweep_path(sweep_id, "best"), {"format": "yaml"}).text
 
     def models(self) -> Iterator[ModelEntry]:
         """Iterate over the models that specs may name."""
@@ -411,7 +407,7 @@ class Client(VerbMethods, LogReading):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a spec."""
-        return self.connection.request("GET", "/v1/schemas/sweep").json()
+        return self.request("GET", "/v1/schemas/sweep").json()
 
 
 def _what_follows(sweep: SweepView) -> str:
