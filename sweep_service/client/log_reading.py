@@ -54,11 +54,7 @@ class LogReading(Asking):
         poll_s: float = 1.0,
     ) -> Iterator[LogPart]:
         """Iterate over the parts of a runner's log as they are written, until the sweep is over."""
-
-        def read(_attempt: int | None, offset: int, tail: int | None) -> LogPart:
-            return self.runner_log(sweep_id, offset, tail)
-
-        return _follow(read, None, tail, on_wait, poll_s)
+        return _follow(lambda _, *part: self.runner_log(sweep_id, *part), None, tail, on_wait, poll_s)
 
     def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
         params = {"attempt": attempt, "offset": offset or None, "tail": tail}
