@@ -28,7 +28,7 @@ from sweep_service.processes.child_processes import run_to_end
 from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.processes.private_folders import open_paths
 from sweep_service.processes.ray_head import client_environment
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, as_served
 from sweep_service.tracking.credentials import certificates, sign_in
 
 Verdict = Literal["ok", "warning", "error"]
@@ -55,7 +55,7 @@ def doctor(as_json: Json = False) -> None:
 
     [bold]sweeps doctor --json[/bold]
     """
-    settings = _as_served(Settings())
+    settings = as_served(Settings())
     findings = [finding for check in CHECKS for finding in check(settings)]
     if as_json:
         print_json([{"name": name, "verdict": verdict, "detail": detail} for name, verdict, detail in findings])
@@ -68,21 +68,8 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _as_served(settings: Settings) -> Settings:
-    """Fill addresses that the environment leaves open from `<home>/address.json`, which `sweeps serve` writes."""
-    path = settings.home / "address.json"
-    served = json.loads(path.read_text()) if path.exists() else {}
-    unset = {name: value for name, value in served.items() if name not in settings.model_fields_set}
-    if "mlflow_token_file" in unset:
-        unset["mlflow_token_file"] = Path(unset["mlflow_token_file"])
-    return settings.model_copy(update=unset)
-
-
-def _python(_settings: Settings) -> Findings:
-    yield "python", "ok", platform.python_version()  # an older one than we need could not have come this far
-
-
 def _packages(_settings: Settings) -> Findings:
+    yield "python", "ok", platform.python_version()  # an older one than we need could not have come this far
     for name, least in PACKAGES.items():
         try:
             present = version(name)
@@ -237,5 +224,5 @@ def _existing(folder: Path) -> Path:
 
 
 CHECKS: tuple[Callable[[Settings], Findings], ...] = (
-    _python, _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
+    _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """One server over HTTP: its address, retries where they are safe and useful, event streams, answers that are errors."""
 
-import json
 import random
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,21 +16,10 @@ from sweep_service.client.errors import Refused, Unauthorized, Unreachable
 from sweep_service.errors import CODES, InvalidSpec, NotFound, SpecError
 from sweep_service.processes.port_owners import checked_connections
 from sweep_service.schemas import Problem
-from sweep_service.settings import Settings
 
 _TRY_AGAIN: Final = (429, 502, 503, 504)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _BY_CODE: Final = {code: kind for kind, (_, code) in CODES.items()}
-
-
-def find_url(settings: Settings) -> str:
-    """Return the URL of the server: SWEEPS_URL, else what `sweeps serve` wrote to `<home>/address.json`, else the
-    default address.
-    """
-    address = settings.home / "address.json"
-    if "url" in settings.model_fields_set or not address.exists():
-        return settings.url
-    return str(json.loads(address.read_text())["url"])
 
 
 class Connection:

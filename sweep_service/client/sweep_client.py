@@ -11,7 +11,7 @@ import httpx
 
 from sweep_service.auth import read_token
 from sweep_service.client.asking import document_of, segment, sweep_path
-from sweep_service.client.connection import Patience, find_url, read_messages
+from sweep_service.client.connection import Patience, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.verb_methods import VerbMethods
@@ -33,7 +33,7 @@ from sweep_service.schemas import (
     SweepView,
     TrialView,
 )
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, as_served
 from sweep_service.sweep.benchmark_scores import ProblemScore
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Curve, DesiredState, Event, Sample, SweepState, TrialState
@@ -73,9 +73,9 @@ class Client(VerbMethods, LogReading):
 
         Raises: TokenError, if there is no token file.
         """
-        settings = Settings()
+        settings = as_served(Settings())
         token, trusted = read_token(settings.token_file), settings.trusted
-        return cls(find_url(settings), token, patience_s=patience_s, trusted_users=trusted)
+        return cls(settings.url, token, patience_s=patience_s, trusted_users=trusted)
 
     def __enter__(self) -> Self:
         return self
