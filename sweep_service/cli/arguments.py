@@ -13,13 +13,6 @@ from sweep_service.client import Client
 from sweep_service.errors import NotFound, ServiceError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
-SpecFile = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FILE", help="The file of the spec, YAML or JSON; - reads standard input.", show_default=False
-    ),
-]
-SpecFileOption = Annotated[str | None, typer.Option("--file", "-f", help="The same, as an option.")]
 Which = Annotated[
     str | None,
     typer.Argument(
@@ -43,20 +36,6 @@ _SEARCHED_SWEEPS = 10
 _NOT_AMONG_THE_NEWEST = " in the newest sweeps; give its whole id, as `sweeps show --json` has it"
 _AGO = re.compile(r"(\d{1,6}) ?([mhdw])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-
-
-def one_file(argument: str | None, option: str | None) -> str:
-    """Return the file of a spec, which was given either as an argument or as an option.
-
-    Raises: typer.BadParameter, if it was given in both ways or in none.
-    """
-    files = [file for file in (argument, option) if file is not None]
-    if len(files) != 1:
-        problem = (
-            "give FILE once, with -f or without" if files else "name the file of the spec, or - for standard input"
-        )
-        raise typer.BadParameter(problem, param_hint="FILE")
-    return files[0]
 
 
 def moment(text: str | None, option: str) -> datetime | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment
@@ -92,18 +92,8 @@ def write_output(content: bytes, output: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print models, or containers of them, as one JSON document."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    text = json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False)
     print_data(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 def print_error(error: ServiceError) -> None:
