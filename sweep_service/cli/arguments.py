@@ -59,6 +59,53 @@ def connect(patience_s: float = 2) -> Client:
     return Client.from_env(patience_s=patience_s)
 
 
+def find_sweep(client: Client, which: str | None) -> str:
+    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
+    without any, the id of the newest sweep.
+
+    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
+    and otherwise only if there is no real one.
+
+    Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
+    """
+    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
+        return which
+    probe: str | None = None
+    matches: list[str] = []
+    for sweep in client.sweeps():
+        if which in (None, sweep.name):
+            if not sweep.only_probes:
+                return sweep.id
+            probe = probe or sweep.id
+        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
+            matches.append(sweep.id)
+    if probe is None and len(matches) > 1:
+        raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
+    if probe is None and not matches:
+        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
+    return probe or matches[0]
+
+
+def find_sweep_to_change(client: Client, which: str | None) -> str:
+    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
+
+    Raises: ServiceError, besides, if several of that name have not ended.
+    """
+    sweep_id = find_sweep(client, which)
+    is_name = which is not None and len(which) <= _NAME_LENGTH
+    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
+    meant = [sweep for sweep in named if not sweep.only_probes] or named
+    going = [sweep.id for sweep in meant if not sweep.state.is_over]
+    if len(going) > 1:
+        raise ServiceError(
+            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
+            f"id of the one that you mean: sweeps ls {which}"
+        )
+    if len(meant) > 1:
+        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
+    return sweep_id
+
+
 def find_work(client: Client, which: str) -> str | None:
     """Return the id of a trial or an evaluation, given whole or as its last letters, as `sweeps show` prints them.
 
@@ -101,12 +148,10 @@ def _no_evaluation(work_id: str) -> str:
 
 
 def find_work_or_sweep(
-    client: Client, which: str | None, find: Callable[[Client, str | None], str] | None = None
+    client: Client, which: str | None, find: Callable[[Client, str | None], str] = find_sweep
 ) -> tuple[str | None, str]:
     """Return the id of the trial or the evaluation that is meant, if one is; else that of the sweep.
 
-    Args:
-        find: what finds the sweep; default: `find_sweep`.
     Raises: NotFound; ServiceError, if several are meant.
     """
     if which and which.startswith(("trl_", "evl_", "…")):
@@ -114,7 +159,7 @@ def find_work_or_sweep(
             raise NotFound("trial", which, _NOT_AMONG_THE_NEWEST)
         return work_id, ""
     try:
-        return None, (find or find_sweep)(client, which)
+        return None, find(client, which)
     except NotFound:
         if which is None or (work_id := find_work(client, which)) is None:
             raise
@@ -125,50 +170,3 @@ def find_trial_or_sweep_to_change(client: Client, which: str) -> tuple[str | Non
     """Return the id of the trial that is meant, if one is; else that of the sweep, as `find_sweep_to_change` does."""
     work_id, sweep_id = find_work_or_sweep(client, which, find_sweep_to_change)
     return work_id and _no_evaluation(work_id), sweep_id
-
-
-def find_sweep_to_change(client: Client, which: str | None) -> str:
-    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
-
-    Raises: ServiceError, besides, if several of that name have not ended.
-    """
-    sweep_id = find_sweep(client, which)
-    is_name = which is not None and len(which) <= _NAME_LENGTH
-    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
-    meant = [sweep for sweep in named if not sweep.only_probes] or named
-    going = [sweep.id for sweep in meant if not sweep.state.is_over]
-    if len(going) > 1:
-        raise ServiceError(
-            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
-            f"id of the one that you mean: sweeps ls {which}"
-        )
-    if len(meant) > 1:
-        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
-    return sweep_id
-
-
-def find_sweep(client: Client, which: str | None) -> str:
-    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
-    without any, the id of the newest sweep.
-
-    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
-    and otherwise only if there is no real one.
-
-    Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
-    """
-    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
-        return which
-    probe: str | None = None
-    matches: list[str] = []
-    for sweep in client.sweeps():
-        if which in (None, sweep.name):
-            if not sweep.only_probes:
-                return sweep.id
-            probe = probe or sweep.id
-        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
-            matches.append(sweep.id)
-    if probe is None and len(matches) > 1:
-        raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
-    if probe is None and not matches:
-        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
-    return probe or matches[0]
