@@ -41,7 +41,11 @@ def rebuild(
     settings = Settings()
     store = open_store(settings.database_url)
     try:
-        ids = _find(store, sweeps)
+        every = store.projectable()
+        for which in sweeps or ():
+            if not any(which in (sweep.id, sweep.name) for sweep in every):
+                raise NotFound("sweep", which)
+        ids = [sweep.id for sweep in every if not sweeps or not {sweep.id, sweep.name}.isdisjoint(sweeps)]
         newest = store.request_projection(ids)
         say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
         if wait:
@@ -52,18 +56,6 @@ def rebuild(
 
 @mlflow.callback()
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
-
-
-def _find(store: "Store", wanted: Sequence[str] | None) -> list[str]:
-    """Return the ids of the sweeps of these ids or names; without any, of all.
-
-    Raises: NotFound.
-    """
-    every = store.projectable()
-    for which in wanted or ():
-        if not any(which in (sweep.id, sweep.name) for sweep in every):
-            raise NotFound("sweep", which)
-    return [sweep.id for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
 
 
 def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:

@@ -430,12 +430,12 @@ def _filters(
     created_after: datetime | None,
     created_before: datetime | None,
 ) -> dict[str, Any]:
-    dates = {"created_after": created_after, "created_before": created_before}
     return {
         "state": list(states),
         "label": [f"{name}={text}" for name, text in (labels or {}).items()],
         "text": text or None,
-        **{name: date and date.isoformat() for name, date in dates.items()},
+        "created_after": created_after and created_after.isoformat(),
+        "created_before": created_before and created_before.isoformat(),
     }
 
 
