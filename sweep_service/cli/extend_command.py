@@ -1,5 +1,6 @@
 """The command that gives a submitted sweep more: configs, seeds, other limits."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -177,19 +178,14 @@ def _settings(**settings: float | None) -> dict[str, float | None]:
 def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:
     """Return the seeds of a sweep with so many more; the new ones follow its largest one."""
     confirmed = spec.seeds.confirm.seeds if spec.seeds.confirm else ()
-    used = [*spec.seeds.tune, *confirmed]
+    unused = itertools.count(max([*spec.seeds.tune, *confirmed]) + 1)
     of_confirm: dict[str, Any] = _settings(top_k=top_k)
     if confirm:
-        of_confirm["seeds"] = [*confirmed, *_unused(confirm, used)]
-        used = [*used, *of_confirm["seeds"]]
+        of_confirm["seeds"] = [*confirmed, *itertools.islice(unused, confirm)]
     seeds: dict[str, Any] = {"confirm": of_confirm} if of_confirm else {}
-    return seeds | ({"tune": [*spec.seeds.tune, *_unused(tune, used)]} if tune else {})
-
-
-def _unused(number: int, used: Sequence[int]) -> list[int]:
-    """Return so many seeds that a sweep does not have yet: those that follow its largest one."""
-    first = max(used) + 1
-    return list(range(first, first + number))
+    if tune:
+        seeds["tune"] = [*spec.seeds.tune, *itertools.islice(unused, tune)]
+    return seeds
 
 
 def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scalar]]:

@@ -108,7 +108,7 @@ def print_sweep(
     """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page.
 
     Args:
-        phase: what its trials do before the first step.
+        phase: the phase of its trials before the first step.
     """
     console, params, hours = stdout(), params_texts(configs), sweep.gpu_hours
     console.print(sweep_line(sweep))

@@ -59,7 +59,7 @@ def document_of(request: BaseModel | Mapping[str, Any], what: str = "the sweep c
     """Return a request as values of JSON.
 
     Args:
-        what: what cannot be done if it has others.
+        what: the refusal, in a sentence, of a request with other values.
     Raises: InvalidSpec.
     """
     match request:

@@ -101,7 +101,7 @@ class Client(VerbMethods, LogReading):
         """Submit a sweep.
 
         Args:
-            spec: what to run.
+            spec: the sweep, as a record or as values of JSON.
             idempotency_key: names this submission, so that sending it again does not submit the sweep twice. Default:
                 a new key, which covers the retries within this call.
         Raises: InvalidSpec; IdempotencyKeyReused.
@@ -263,7 +263,7 @@ class Client(VerbMethods, LogReading):
         Args:
             on_event: called with every event, from the first on.
             poll_s: seconds between two looks.
-            until: what else to wait for.
+            until: the condition that ends the wait.
         Raises: TooLate, after `timeout_s` seconds.
         """
         seen, end = 0, time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
@@ -294,8 +294,7 @@ class Client(VerbMethods, LogReading):
             digest: return the report of this digest, which a newer one may have superseded.
         Raises: NotFound; NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
-        which = {} if digest is None else {"digest": digest}
-        return self._report(sweep_id, {"format": format, "interim": "false", **which}, timeout_s).content
+        return self._report(sweep_id, {"format": format, "interim": "false", "digest": digest}, timeout_s).content
 
     def reports(self, sweep_id: str) -> ReportsView:
         """Return which final reports a sweep has, and whether a new one is being built.
@@ -343,7 +342,7 @@ class Client(VerbMethods, LogReading):
                 return ReportSoFar(response.content, interim, age_s)
             time.sleep(_STALE_PAUSE_S)
 
-    def _report(self, sweep_id: str, params: Mapping[str, str], timeout_s: float | None) -> httpx.Response:
+    def _report(self, sweep_id: str, params: Mapping[str, str | None], timeout_s: float | None) -> httpx.Response:
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
             response = self.request("GET", sweep_path(sweep_id, "report"), params)
