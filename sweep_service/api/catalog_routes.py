@@ -17,7 +17,7 @@ def _add_routes(entry_type: type[AnyEntry], facts: str) -> None:
     one = kind.removesuffix("s")
 
     def list_entries(service: Service, paging: Pages) -> Page[AnyEntry]:
-        return paging.page_of_all(all_entries(service.settings.cache, entry_type), lambda entry: entry.name, "")
+        return paging.page_of_all(all_entries(service.settings.cache, entry_type), lambda entry: entry.name)
 
     def get_entry(service: Service, name: CatalogName) -> AnyEntry:
         for entry in all_entries(service.settings.cache, entry_type):

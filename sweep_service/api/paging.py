@@ -67,14 +67,10 @@ class Paging:
         token = base64.urlsafe_b64encode(self._sign(last) + last).decode().rstrip("=")
         return Page(items=items, next_page_token=token, page_size=self.size)
 
-    def page_of_all(self, rows: Iterable[Item], position: Callable[[Item], Any], start: Any) -> Page[Item]:
-        """Return the page of a list whose rows are all there, in the order of their positions.
-
-        Args:
-            start: position before that of every row.
-        """
-        after = self.after(start)
-        return self.page([row for row in rows if position(row) > after], position)
+    def page_of_all(self, rows: Iterable[Item], position: Callable[[Item], Any]) -> Page[Item]:
+        """Return the page of a list whose rows are all there, in the order of their positions."""
+        after: Any = self.after(None)
+        return self.page([row for row in rows if after is None or position(row) > after], position)
 
     def _sign(self, payload: bytes) -> bytes:
         return hmac.new(self._key, self._scope + b"\0" + payload, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
