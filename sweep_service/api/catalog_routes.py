@@ -1,4 +1,4 @@
-"""The routes of the catalog: what specs may name. Reading only; adding is for who has the machine."""
+"""The routes of the catalog of names for specs. They only read; adding is for whoever has the machine."""
 
 from sweep_service.api.paging import Pages
 from sweep_service.api.problems import documented

@@ -356,7 +356,7 @@ def list_reports(service: Service, sweep_id: SweepId) -> ReportsView:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Say whether a client takes an answer compressed by gzip, by its header Accept-Encoding (RFC 9110)."""
+    """True if a client takes an answer compressed by gzip, by its header Accept-Encoding (RFC 9110)."""
     weights: dict[str, str] = {}
     for item in accepted.lower().replace(" ", "").split(","):
         name, _, weight = item.partition(";q=")

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they name: the server, and one of its sweeps."""
+"""Options that several commands share, and the lookups of the server and of the sweep that they name."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 
 
 def moment(text: str | None, option: str) -> datetime | None:
-    """Return the time that somebody means by a date, in this machine's zone, or by how long ago it was: 7d.
+    """Return the time of a date in this machine's zone, or of an age such as 7d.
 
     Raises: typer.BadParameter, if it is neither.
     """

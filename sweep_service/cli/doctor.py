@@ -100,7 +100,7 @@ def _token(settings: Settings) -> Findings:
 
 
 def _privacy(settings: Settings) -> Findings:
-    """Yield which folders of ours others on this machine may enter, or find open files in."""
+    """Yield for each of our folders whether other users of this machine may enter it."""
     for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
         if not folder.exists():
             continue
@@ -188,7 +188,7 @@ def _ray(settings: Settings) -> Findings:
 
 
 def _nodes(settings: Settings) -> Findings:
-    """Yield what each node of the cluster finds; a child asks them, for this process has no Ray."""
+    """Yield the findings of each node of the cluster; a child asks them, for this process has no Ray."""
     if sys.stderr.isatty():
         say("asking every node of the cluster")
     token = settings.home / "ray-token"  # of `sweeps serve`; tokens of other clusters are in the environment

@@ -132,7 +132,7 @@ def wait_for_report(client: Client, sweep_id: str) -> None:
 
 
 def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
-    """Yield in words what an extension has changed in a spec."""
+    """Yield the changes of a spec in words."""
     old_values, new_values = _values_of(before), _values_of(after)
     old, new = _limits(before), _limits(after)
     for name in [name for name in new_values if new_values[name] != old_values[name]]:
@@ -146,7 +146,7 @@ def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
 
 
 def _limits(spec: SweepSpec) -> dict[str, object]:
-    """Return all that an extension may change, but the values of the space, by dotted name."""
+    """Return the settings that an extension may change, except the space, by dotted name."""
     confirm, budget = spec.seeds.confirm, spec.budget
     return {
         "search.num_configs": spec.search.num_configs,

@@ -41,7 +41,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         self._draw()
 
     def remark(self, text: str) -> None:
-        """Show a remark about what hinders watching."""
+        """Show a remark about an obstacle to watching."""
         self._draw(text)
 
     def _draw(self, remark: str = "") -> None:
@@ -92,7 +92,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, state: WatchedState) -> None:
-        """Print what has happened."""
+        """Print a line for each new event, and the progress of running trials now and then."""
         for event in state.events:
             if text := _line(event, state):
                 self._print(event.time, text)
@@ -105,7 +105,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
                 self._print(now, f"{state.labels.get(trial.id, trial.id)}: {doing}")
 
     def remark(self, text: str) -> None:
-        """Print a remark about what hinders watching."""
+        """Print a remark about an obstacle to watching."""
         self._print(time.time(), text)
 
     def _print(self, when: float, text: str) -> None:

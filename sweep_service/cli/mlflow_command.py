@@ -1,4 +1,4 @@
-"""The commands `sweeps mlflow …`, which work on the database themselves, as the worker does that feeds MLflow."""
+"""The commands `sweeps mlflow …`, which work on the database directly, like the worker that feeds MLflow."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 mlflow = typer.Typer(help="What MLflow shows.", no_args_is_help=True, rich_markup_mode="rich")
 _LOOK_EVERY_S: Final = 1.0
 _STILL_S: Final = 60.0
-"""Seconds without progress after which the command says where to look."""
+"""After so many seconds without progress the command names the likely causes."""
 
 
 @mlflow.command()
@@ -59,7 +59,7 @@ def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
 def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:
-    """Say how many runs are left whenever that changes, until none is.
+    """Print the number of runs left whenever it changes, until it is zero.
 
     Raises: TooLate, after `timeout` seconds.
     """

@@ -101,7 +101,7 @@ def _whole_digest(client: Client, sweep_id: str, beginning: str) -> str:
 
 
 def _print_reports(view: ReportsView) -> None:
-    """Print which final reports a sweep has."""
+    """Print the list of a sweep's final reports."""
     rows = [
         (
             stored.digest[:_SHOWN_DIGITS],

@@ -170,7 +170,7 @@ def show(
 
 
 def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> str | None:
-    """Return what the trials of a sweep do before the first of them has made a step; None later."""
+    """Return the phase of a sweep's running trials until one of them has made a step; None later."""
     running = [trial.id for trial in trials if trial.state is TrialState.RUNNING]
     if not running or any(trial.step for trial in trials):
         return None

@@ -1,4 +1,4 @@
-"""The client's methods for what trainers and runners print."""
+"""The client's methods for the logs of trainers and runners."""
 
 import time
 from collections.abc import Callable, Iterator

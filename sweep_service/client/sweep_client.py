@@ -1,4 +1,4 @@
-"""The client of the service: submissions, what sweeps are and have found, and waiting for them."""
+"""The client of the service: submitting sweeps, waiting for them, and reading their states and results."""
 
 import time
 import uuid
