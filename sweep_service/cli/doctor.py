@@ -211,16 +211,13 @@ def _nodes(settings: Settings) -> Findings:
 
 def _disk(settings: Settings) -> Findings:
     for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
-        free = shutil.disk_usage(_existing(folder)).free / 2**30
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free / 2**30
         detail = f"{folder}: {free:.1f} GiB free"
         if free < _DISK_GIB:
             yield name, "warning", f"{detail}; checkpoints and curves need more, so make room"
         else:
             yield name, "ok", detail
-
-
-def _existing(folder: Path) -> Path:
-    return folder if folder.exists() else _existing(folder.parent)
 
 
 CHECKS: tuple[Callable[[Settings], Findings], ...] = (
