@@ -37,8 +37,9 @@ Exception
 └── AnotherPage             api       a page that cannot be shown; the answer given instead
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 
 class ServiceError(Exception):
@@ -116,3 +117,16 @@ class StaleEpoch(ServiceError):
 
 class NotReady(ServiceError):
     """It does not exist yet; ask again later."""
+
+
+CODES: Final[Mapping[type[ServiceError], tuple[int, str]]] = {
+    NotFound: (404, "NOT_FOUND"),
+    NoLog: (404, "NO_LOG"),
+    InvalidSpec: (422, "INVALID_SPEC"),
+    IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
+    SweepDeleted: (410, "SWEEP_DELETED"),
+    Conflict: (409, "CONFLICT"),
+    ReportFailed: (409, "REPORT_FAILED"),
+    NotReady: (409, "NOT_READY"),
+}
+"""Status and code with which the API answers an error, and from which the client raises it again."""

@@ -269,9 +269,7 @@ class LogPart(View):
 
 
 LOG_HEADERS: Final[Mapping[str, str]] = {
-    name: "Log-" + "-".join(word.capitalize() for word in name.split("_"))
-    for name in LogPart.model_fields
-    if name != "content"
+    name: f"Log-{name.replace('_', '-').title()}" for name in LogPart.model_fields if name != "content"
 }
 """Name of the header that tells each field of a `LogPart`, such as `Log-Next-Offset`."""
 

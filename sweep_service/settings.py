@@ -1,5 +1,6 @@
 """The service's settings: environment variables `SWEEPS_…`, with defaults for one machine."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -173,6 +174,16 @@ class Settings(BaseSettings):
     def mlflow_links(self) -> str:
         """Target of links to MLflow: our page that opens its door, or MLflow itself."""
         return f"{self.url}/mlflow" if self.mlflow_url and self.mlflow_token_file else self.mlflow_public_url
+
+
+def as_served(settings: Settings) -> Settings:
+    """Return settings whose open addresses are those of `<home>/address.json`, which `sweeps serve` writes."""
+    path = settings.home / "address.json"
+    served = json.loads(path.read_text()) if path.exists() else {}
+    unset = {name: value for name, value in served.items() if name not in settings.model_fields_set}
+    if "mlflow_token_file" in unset:
+        unset["mlflow_token_file"] = Path(unset["mlflow_token_file"])
+    return settings.model_copy(update=unset)
 
 
 def allowed_commands(text: str) -> list[tuple[str, ...]] | None:

@@ -29,8 +29,8 @@ def create_app(service: SweepService, token: str) -> FastAPI:
     """Return the ASGI app.
 
     Args:
-        service: what the routes ask.
-        token: what clients must send as bearer token.
+        service: the service that the routes ask.
+        token: the bearer token that clients must send.
     """
     app = FastAPI(
         title="Sweeps",

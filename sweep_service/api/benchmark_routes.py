@@ -23,7 +23,7 @@ router = v1_router("/sweeps/{sweep_id}", documented(404))
 def list_evaluations(service: Service, sweep_id: SweepId, paging: Pages) -> Page[EvaluationView]:
     """List the evaluations of a sweep's models on its benchmarks, in the order in which they were asked for."""
     rows = [EvaluationView(**dict(row)) for row in service.store.list_evaluations(sweep_id)]
-    return paging.page_of_all(rows, lambda row: row.number, -1)
+    return paging.page_of_all(rows, lambda row: row.number)
 
 
 @router.get("/benchmarks", response_model=Page[BenchmarkScoreView], responses=_CSV)
@@ -32,7 +32,7 @@ def list_scores(service: Service, sweep_id: SweepId, paging: Pages, format: Form
     rows = [BenchmarkScoreView(**dict(score)) for score in service.benchmark_scores(sweep_id)]
     if format == "csv":
         return _as_csv(rows, BenchmarkScoreView)
-    return paging.page_of_all(rows, lambda score: (score.evaluation_number, score.benchmark), (-1, ""))
+    return paging.page_of_all(rows, lambda score: (score.evaluation_number, score.benchmark))
 
 
 @router.get("/benchmarks/{name}/problems", response_model=Page[ProblemScore], responses=_CSV)
@@ -54,7 +54,7 @@ def list_samples(service: Service, sweep_id: SweepId, name: CatalogName, paging:
     """List a few completions of each model with their judgements. A page never splits those of one model."""
     rows = sorted(service.store.benchmark_results(sweep_id, name), key=lambda row: row.evaluation_id)
     shown = [BenchmarkSample(evaluation_id=row.evaluation_id, **sample) for row in rows for sample in row.shown]
-    return paging.page_of_all(shown, lambda sample: sample.evaluation_id, "")
+    return paging.page_of_all(shown, lambda sample: sample.evaluation_id)
 
 
 def _as_csv(rows: Sequence[Row], kind: type[Row]) -> Response:

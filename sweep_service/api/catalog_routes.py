@@ -1,60 +1,47 @@
-"""The routes of the catalog: what specs may name. Reading only; adding is for who has the machine."""
+"""The routes of the catalog of names for specs. They only read; adding is for whoever has the machine."""
 
-from sweep_service.api.paging import Pages, Paging
+from sweep_service.api.paging import Pages
 from sweep_service.api.problems import documented
 from sweep_service.api.sweep_routes import Service, v1_router
 from sweep_service.errors import NotFound
 from sweep_service.schemas import Page
-from sweep_service.service import SweepService
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, ModelEntry, all_entries
 from trainers.config import CatalogName
 
 router = v1_router()
 
 
-@router.get("/models")
-def list_models(service: Service, paging: Pages) -> Page[ModelEntry]:
-    """List the models that specs may name, by name."""
-    return _page(service, paging, ModelEntry)
+def _add_routes(entry_type: type[AnyEntry], facts: str) -> None:
+    """Add the routes that list the entries of one kind, and that return one of them, which has these facts."""
+    kind = KINDS[entry_type]
+    one = kind.removesuffix("s")
+
+    def list_entries(service: Service, paging: Pages) -> Page[AnyEntry]:
+        return paging.page_of_all(all_entries(service.settings.cache, entry_type), lambda entry: entry.name)
+
+    def get_entry(service: Service, name: CatalogName) -> AnyEntry:
+        for entry in all_entries(service.settings.cache, entry_type):
+            if entry.name == name:
+                return entry
+        raise NotFound(one, name)
+
+    router.add_api_route(
+        f"/{kind}",
+        list_entries,
+        name=f"list_{kind}",
+        response_model=Page[entry_type],
+        description=f"List the {kind} that specs may name, by name.",
+    )
+    router.add_api_route(
+        f"/{kind}/{{name}}",
+        get_entry,
+        name=f"get_{one}",
+        response_model=entry_type,
+        responses=documented(404),
+        description=f"Return a {one}'s record: {facts}.",
+    )
 
 
-@router.get("/models/{name}", responses=documented(404))
-def get_model(service: Service, name: CatalogName) -> ModelEntry:
-    """Return a model's record: where it came from, its architecture, sizes and context length."""
-    return _entry(service, ModelEntry, name)
-
-
-@router.get("/datasets")
-def list_datasets(service: Service, paging: Pages) -> Page[DatasetEntry]:
-    """List the datasets that specs may name, by name."""
-    return _page(service, paging, DatasetEntry)
-
-
-@router.get("/datasets/{name}", responses=documented(404))
-def get_dataset(service: Service, name: CatalogName) -> DatasetEntry:
-    """Return a dataset's record: where it came from, its splits and columns."""
-    return _entry(service, DatasetEntry, name)
-
-
-@router.get("/benchmarks")
-def list_benchmarks(service: Service, paging: Pages) -> Page[BenchmarkEntry]:
-    """List the benchmarks that specs may name, by name."""
-    return _page(service, paging, BenchmarkEntry)
-
-
-@router.get("/benchmarks/{name}", responses=documented(404))
-def get_benchmark(service: Service, name: CatalogName) -> BenchmarkEntry:
-    """Return a benchmark's record: where it came from and how many problems it has."""
-    return _entry(service, BenchmarkEntry, name)
-
-
-def _page(service: SweepService, paging: Paging, entry_type: type[AnyEntry]) -> Page[AnyEntry]:
-    return paging.page_of_all(all_entries(service.settings.cache, entry_type), lambda entry: entry.name, "")
-
-
-def _entry(service: SweepService, entry_type: type[AnyEntry], name: str) -> AnyEntry:
-    entries = all_entries(service.settings.cache, entry_type)
-    entry = next((entry for entry in entries if entry.name == name), None)
-    if entry is None:
-        raise NotFound(KINDS[entry_type].removesuffix("s"), name)
-    return entry
+_add_routes(ModelEntry, "where it came from, its architecture, sizes and context length")
+_add_routes(DatasetEntry, "where it came from, its splits and columns")
+_add_routes(BenchmarkEntry, "where it came from and how many problems it has")

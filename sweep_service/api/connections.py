@@ -1,4 +1,4 @@
-"""The connections of the API: who sends nothing, or too slowly, does not keep others out.
+"""The connections of the API: a client that sends nothing, or too slowly, does not keep others out.
 
 uvicorn has a time limit only between two requests of a connection, and none on their number.
 """
@@ -18,7 +18,7 @@ BACKLOG: Final = 100
 
 @cache
 def most_connections() -> int:
-    """Return how many connections are kept: so many that half of the process's file descriptors are left."""
+    """Return the largest number of connections; half of the process's file descriptors are left for the rest."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 

@@ -1,4 +1,4 @@
-"""The description of the API, in OpenAPI: what FastAPI makes of the routes, and what it cannot be told."""
+"""The API's OpenAPI description: FastAPI's own, corrected where it cannot be told."""
 
 from threading import Lock
 from typing import Any, Final

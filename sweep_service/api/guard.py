@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sweep_service.api.problems import HEADERS, problem
+from sweep_service.api.problems import HEADERS, Refusal
 
 _OWN_COOKIE: Final = re.compile(rb"sweeps_\d{1,5}=[\w.]{1,200}")
 PROBES: Final = ("/livez", "/readyz")
@@ -56,10 +56,10 @@ class Guard:
             await self.app(scope, read, send_with_headers)
         elif (host := _name(f"//{headers.get('host', '')}")) not in self.hosts:
             detail = f"this is not the server {host[:100]!r}; if it should be, add that name to SWEEPS_PUBLIC_HOSTS"
-            await problem(400, "UNKNOWN_HOST", detail)(scope, read, send_with_headers)
+            await Refusal(400, "UNKNOWN_HOST", detail).response()(scope, read, send_with_headers)
         elif (origin := headers.get("origin")) and _name(origin) not in self.hosts:
             detail = f"requests of web pages from {origin[:100]!r} are not answered"
-            await problem(403, "FOREIGN_ORIGIN", detail)(scope, read, send_with_headers)
+            await Refusal(403, "FOREIGN_ORIGIN", detail).response()(scope, read, send_with_headers)
         else:
             await self.app(scope, read, send_with_headers)
 

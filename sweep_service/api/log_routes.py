@@ -1,4 +1,4 @@
-"""The routes of logs: what a trainer or a runner printed, as it is, in parts."""
+"""The routes of logs: the output of trainers and runners, byte for byte, in parts."""
 
 from typing import Annotated, Any, Final
 

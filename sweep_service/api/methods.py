@@ -31,7 +31,7 @@ class HeadAsGet:
 
 
 def is_head(request: Request) -> bool:
-    """Say whether nobody waits for the body, which matters where making it takes long."""
+    """True if nobody waits for the body, which matters where making it takes long."""
     return bool(request.scope.get(_ASKED_BY_HEAD))
 
 

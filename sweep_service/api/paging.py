@@ -16,6 +16,7 @@ from sweep_service.schemas import Page
 Item = TypeVar("Item")
 Position = TypeVar("Position", bound=Hashable)
 MAX_PAGE = 500
+_PAGING = ("page_size", "page_token", "after")
 _SIGNATURE_BYTES = 12
 
 
@@ -30,7 +31,7 @@ class Paging:
     ) -> None:
         self.size, self._token = min(page_size, MAX_PAGE), page_token
         self._key: bytes = request.app.state.token.encode()
-        filters = sorted((name, value) for name, value in request.query_params.multi_items() if not _is_paging(name))
+        filters = sorted((name, value) for name, value in request.query_params.multi_items() if name not in _PAGING)
         self._scope = json.dumps([request.url.path, filters]).encode()
 
     def after(self, start: Position) -> Position:
@@ -62,27 +63,17 @@ class Paging:
             return Page(items=list(rows), page_size=self.size)
         on_page = set(positions[: self.size])
         items = [row for row in rows if position(row) in on_page]
-        return Page(items=items, next_page_token=self._encode(positions[self.size - 1]), page_size=self.size)
+        last = json.dumps(positions[self.size - 1]).encode()
+        token = base64.urlsafe_b64encode(self._sign(last) + last).decode().rstrip("=")
+        return Page(items=items, next_page_token=token, page_size=self.size)
 
-    def page_of_all(self, rows: Iterable[Item], position: Callable[[Item], Any], start: Any) -> Page[Item]:
-        """Return the page of a list whose rows are all there, in the order of their positions.
-
-        Args:
-            start: position before that of every row.
-        """
-        after = self.after(start)
-        return self.page([row for row in rows if position(row) > after], position)
-
-    def _encode(self, position: Hashable) -> str:
-        payload = json.dumps(position).encode()
-        return base64.urlsafe_b64encode(self._sign(payload) + payload).decode().rstrip("=")
+    def page_of_all(self, rows: Iterable[Item], position: Callable[[Item], Any]) -> Page[Item]:
+        """Return the page of a list whose rows are all there, in the order of their positions."""
+        after: Any = self.after(None)
+        return self.page([row for row in rows if after is None or position(row) > after], position)
 
     def _sign(self, payload: bytes) -> bytes:
         return hmac.new(self._key, self._scope + b"\0" + payload, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
-
-
-def _is_paging(name: str) -> bool:
-    return name in ("page_size", "page_token", "after")
 
 
 Pages = Annotated[Paging, Depends()]

@@ -1,4 +1,4 @@
-"""Every error as `application/problem+json` (RFC 9457): one table from exceptions to statuses and codes."""
+"""Every error as `application/problem+json` (RFC 9457): the errors of the table `CODES`, and those of the API."""
 
 import logging
 import secrets
@@ -14,32 +14,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from sweep_service.api.methods import allowed_methods
-from sweep_service.errors import (
-    Conflict,
-    IdempotencyKeyReused,
-    InvalidSpec,
-    NoLog,
-    NotFound,
-    NotReady,
-    ReportFailed,
-    SweepDeleted,
-)
+from sweep_service.errors import CODES, InvalidSpec, ServiceError
 from sweep_service.schemas import Problem, ProblemError
 from trainers.config.complaints import shortened
 from trainers.process.machine_faults import machine_fault
 
 log = logging.getLogger(__name__)
 
-CODES: dict[type[Exception], tuple[int, str]] = {
-    NotFound: (404, "NOT_FOUND"),
-    NoLog: (404, "NO_LOG"),
-    InvalidSpec: (422, "INVALID_SPEC"),
-    IdempotencyKeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
-    SweepDeleted: (410, "SWEEP_DELETED"),
-    Conflict: (409, "CONFLICT"),
-    ReportFailed: (409, "REPORT_FAILED"),
-    NotReady: (409, "NOT_READY"),
-}
 _MOST_ERRORS: Final = 100
 _ROOM_BYTES: Final = 16_000
 """Room for the errors of one answer."""
@@ -57,7 +38,7 @@ HEADERS: Final = {
 
 
 class Refusal(Exception):
-    """The API refuses a request before the service sees it."""
+    """A refused request, and the answer that says why. The API raises it before the service sees the request."""
 
     def __init__(
         self,
@@ -70,24 +51,17 @@ class Refusal(Exception):
         super().__init__(detail)
         self.status, self.code, self.detail, self.headers, self.errors = status, code, detail, headers, errors
 
-
-def problem(
-    status: int,
-    code: str,
-    detail: str,
-    errors: Sequence[ProblemError] = (),
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """Return the response that describes a problem, in at most 20 KB."""
-    body = Problem(
-        title=HTTPStatus(status).phrase,
-        status=status,
-        code=code,
-        detail=shortened(detail, _LONGEST_DETAIL),
-        errors=_that_fit(errors),
-    )
-    content = body.model_dump_json(exclude_none=True)
-    return Response(content, status, dict(headers or {}), media_type="application/problem+json")
+    def response(self) -> Response:
+        """Return the answer, of at most 20 KB."""
+        body = Problem(
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            code=self.code,
+            detail=shortened(self.detail, _LONGEST_DETAIL),
+            errors=_that_fit(self.errors),
+        )
+        content = body.model_dump_json(exclude_none=True)
+        return Response(content, self.status, dict(self.headers or {}), media_type="application/problem+json")
 
 
 def _that_fit(errors: Sequence[ProblemError]) -> list[ProblemError]:
@@ -131,25 +105,26 @@ def install(app: FastAPI) -> None:
 
 
 async def _service_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
     status, code = CODES[type(error)]
     if not isinstance(error, InvalidSpec):
-        return problem(status, code, str(error))
+        return Refusal(status, code, str(error)).response()
     errors = [ProblemError(pointer=item.pointer, detail=item.detail) for item in error.errors]
-    return problem(status, code, error.summary, errors)
+    return Refusal(status, code, error.summary, errors=errors).response()
 
 
 async def _refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return problem(error.status, error.code, error.detail, error.errors, error.headers)
+    return error.response()
 
 
 async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     mistakes = error.errors()
     if any(mistake["loc"][0] == "path" for mistake in mistakes):
-        return problem(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}")
+        return Refusal(404, "NOT_FOUND", f"there is nothing at {request.url.path[:200]}").response()
     errors = [ProblemError(parameter=str(mistake["loc"][1]), detail=mistake["msg"]) for mistake in mistakes]
-    return await _refusal(request, wrong_parameters(*errors))
+    return wrong_parameters(*errors).response()
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -164,13 +139,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
         405: ("METHOD_NOT_ALLOWED", f"{path} does not take {request.method}"),
     }
     code, detail = details.get(error.status_code, (HTTPStatus(error.status_code).name, str(error.detail)))
-    return problem(error.status_code, code, detail, headers=headers)
+    return Refusal(error.status_code, code, detail, headers).response()
 
 
 async def _database_away(_request: Request, error: Exception) -> Response:
     log.warning("the database does not answer: %s", error)
     detail = "the database does not answer; ask again"
-    return problem(503, "DATABASE_UNAVAILABLE", detail, headers={"Retry-After": "2"})
+    return Refusal(503, "DATABASE_UNAVAILABLE", detail, {"Retry-After": "2"}).response()
 
 
 async def _machine_fault(_request: Request, error: Exception) -> Response:
@@ -179,17 +154,17 @@ async def _machine_fault(_request: Request, error: Exception) -> Response:
         raise error
     log.warning("the machine fails the API: %s", fault)
     detail = "the server's machine can open or write no file now: its disk is full, or too many are open; ask again"
-    return problem(503, "MACHINE_FAULT", detail, headers={"Retry-After": "2"})
+    return Refusal(503, "MACHINE_FAULT", detail, {"Retry-After": "2"}).response()
 
 
 async def _too_large(_request: Request, error: Exception) -> Response:
     log.warning("the database has no place for a value of a request: %s", error)
     detail = "a value of the request is larger than the database can hold; numbers have at most 64 bits"
-    return problem(422, "INVALID_REQUEST", detail)
+    return Refusal(422, "INVALID_REQUEST", detail).response()
 
 
 async def _unexpected(_request: Request, error: Exception) -> Response:
     name = secrets.token_hex(4)
     log.error("unexpected error %s: %r", name, error)
     detail = f"an unexpected error; the server's log tells more under {name}"
-    return problem(500, "UNEXPECTED", detail, headers=HEADERS)  # this answer does not pass the guard
+    return Refusal(500, "UNEXPECTED", detail, HEADERS).response()  # this answer does not pass the guard

@@ -268,7 +268,7 @@ def _no_metric(name: str, close: Sequence[str], sweep_id: str) -> str:
 @router.get("/sweeps/{sweep_id}/metrics/keys", responses=documented(404))
 def list_metric_keys(service: Service, sweep_id: SweepId, paging: Pages) -> Page[MetricKey]:
     """List the metrics that a sweep's trials have recorded, with unit and meaning: the `keys` of its curves."""
-    return paging.page_of_all(service.metric_keys(sweep_id), lambda row: row.key, "")
+    return paging.page_of_all(service.metric_keys(sweep_id), lambda row: row.key)
 
 
 @router.get(
@@ -356,7 +356,7 @@ def list_reports(service: Service, sweep_id: SweepId) -> ReportsView:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Say whether a client takes an answer compressed by gzip, by its header Accept-Encoding (RFC 9110)."""
+    """True if a client takes an answer compressed by gzip, by its header Accept-Encoding (RFC 9110)."""
     weights: dict[str, str] = {}
     for item in accepted.lower().replace(" ", "").split(","):
         name, _, weight = item.partition(";q=")

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they name: the server, and one of its sweeps."""
+"""Options that several commands share, and the lookups of the server and of the sweep that they name."""
 
 import re
 from collections.abc import Callable
@@ -13,13 +13,6 @@ from sweep_service.client import Client
 from sweep_service.errors import NotFound, ServiceError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
-SpecFile = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FILE", help="The file of the spec, YAML or JSON; - reads standard input.", show_default=False
-    ),
-]
-SpecFileOption = Annotated[str | None, typer.Option("--file", "-f", help="The same, as an option.")]
 Which = Annotated[
     str | None,
     typer.Argument(
@@ -45,22 +38,8 @@ _AGO = re.compile(r"(\d{1,6}) ?([mhdw])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
-def one_file(argument: str | None, option: str | None) -> str:
-    """Return the file of a spec, which was given either as an argument or as an option.
-
-    Raises: typer.BadParameter, if it was given in both ways or in none.
-    """
-    files = [file for file in (argument, option) if file is not None]
-    if len(files) != 1:
-        problem = (
-            "give FILE once, with -f or without" if files else "name the file of the spec, or - for standard input"
-        )
-        raise typer.BadParameter(problem, param_hint="FILE")
-    return files[0]
-
-
 def moment(text: str | None, option: str) -> datetime | None:
-    """Return the time that somebody means by a date, in this machine's zone, or by how long ago it was: 7d.
+    """Return the time of a date in this machine's zone, or of an age such as 7d.
 
     Raises: typer.BadParameter, if it is neither.
     """
@@ -78,6 +57,53 @@ def moment(text: str | None, option: str) -> datetime | None:
 def connect(patience_s: float = 2) -> Client:
     """Return a client of the server that the environment names; a person waits, so it gives up soon."""
     return Client.from_env(patience_s=patience_s)
+
+
+def find_sweep(client: Client, which: str | None) -> str:
+    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
+    without any, the id of the newest sweep.
+
+    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
+    and otherwise only if there is no real one.
+
+    Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
+    """
+    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
+        return which
+    probe: str | None = None
+    matches: list[str] = []
+    for sweep in client.sweeps():
+        if which in (None, sweep.name):
+            if not sweep.only_probes:
+                return sweep.id
+            probe = probe or sweep.id
+        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
+            matches.append(sweep.id)
+    if probe is None and len(matches) > 1:
+        raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
+    if probe is None and not matches:
+        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
+    return probe or matches[0]
+
+
+def find_sweep_to_change(client: Client, which: str | None) -> str:
+    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
+
+    Raises: ServiceError, besides, if several of that name have not ended.
+    """
+    sweep_id = find_sweep(client, which)
+    is_name = which is not None and len(which) <= _NAME_LENGTH
+    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
+    meant = [sweep for sweep in named if not sweep.only_probes] or named
+    going = [sweep.id for sweep in meant if not sweep.state.is_over]
+    if len(going) > 1:
+        raise ServiceError(
+            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
+            f"id of the one that you mean: sweeps ls {which}"
+        )
+    if len(meant) > 1:
+        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
+    return sweep_id
 
 
 def find_work(client: Client, which: str) -> str | None:
@@ -122,12 +148,10 @@ def _no_evaluation(work_id: str) -> str:
 
 
 def find_work_or_sweep(
-    client: Client, which: str | None, find: Callable[[Client, str | None], str] | None = None
+    client: Client, which: str | None, find: Callable[[Client, str | None], str] = find_sweep
 ) -> tuple[str | None, str]:
     """Return the id of the trial or the evaluation that is meant, if one is; else that of the sweep.
 
-    Args:
-        find: what finds the sweep; default: `find_sweep`.
     Raises: NotFound; ServiceError, if several are meant.
     """
     if which and which.startswith(("trl_", "evl_", "…")):
@@ -135,7 +159,7 @@ def find_work_or_sweep(
             raise NotFound("trial", which, _NOT_AMONG_THE_NEWEST)
         return work_id, ""
     try:
-        return None, (find or find_sweep)(client, which)
+        return None, find(client, which)
     except NotFound:
         if which is None or (work_id := find_work(client, which)) is None:
             raise
@@ -146,50 +170,3 @@ def find_trial_or_sweep_to_change(client: Client, which: str) -> tuple[str | Non
     """Return the id of the trial that is meant, if one is; else that of the sweep, as `find_sweep_to_change` does."""
     work_id, sweep_id = find_work_or_sweep(client, which, find_sweep_to_change)
     return work_id and _no_evaluation(work_id), sweep_id
-
-
-def find_sweep_to_change(client: Client, which: str | None) -> str:
-    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
-
-    Raises: ServiceError, besides, if several of that name have not ended.
-    """
-    sweep_id = find_sweep(client, which)
-    is_name = which is not None and len(which) <= _NAME_LENGTH
-    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
-    meant = [sweep for sweep in named if not sweep.only_probes] or named
-    going = [sweep.id for sweep in meant if not sweep.state.is_over]
-    if len(going) > 1:
-        raise ServiceError(
-            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
-            f"id of the one that you mean: sweeps ls {which}"
-        )
-    if len(meant) > 1:
-        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
-    return sweep_id
-
-
-def find_sweep(client: Client, which: str | None) -> str:
-    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
-    without any, the id of the newest sweep.
-
-    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
-    and otherwise only if there is no real one.
-
-    Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
-    """
-    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
-        return which
-    probe: str | None = None
-    matches: list[str] = []
-    for sweep in client.sweeps():
-        if which in (None, sweep.name):
-            if not sweep.only_probes:
-                return sweep.id
-            probe = probe or sweep.id
-        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
-            matches.append(sweep.id)
-    if probe is None and len(matches) > 1:
-        raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
-    if probe is None and not matches:
-        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
-    return probe or matches[0]

@@ -53,10 +53,10 @@ def run(
     [bold]sweeps benchmarks run demo --names math500 --of best,baseline[/bold]
     """
     sampling = {"samples": samples, "longest": longest, "temperature": temperature, "top_p": top_p}
-    asked = {"names": _listed(names), "of": _listed(of), **sampling}
+    request = {"names": _listed(names), "of": _listed(of), **sampling}
     with connect() as client:
         sweep_id = find_sweep_to_change(client, sweep)
-        view = client.add_benchmarks(sweep_id, asked)
+        view = client.add_benchmarks(sweep_id, request)
         if view.state.is_over:
             say("all of it has been measured; see it: sweeps benchmarks scores " + sweep_id)
         elif watch:
@@ -137,7 +137,7 @@ def _cells(of_model: Scores, names: Iterable[str]) -> list[str]:
 
 
 def _print_open(evaluations: Iterable[EvaluationView]) -> None:
-    """Say which models are not measured yet, and which never will be."""
+    """List the models that are not measured yet, or never will be."""
     for evaluation in evaluations:
         if evaluation.step < evaluation.total_steps:
             model = "the initial model" if evaluation.trial_id is None else f"the model of trial {evaluation.trial_id}"

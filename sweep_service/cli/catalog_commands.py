@@ -260,7 +260,7 @@ _add_ls_and_rm(benchmarks, BenchmarkEntry, "math500")
 
 @contextmanager
 def _as_service_error() -> Generator[None]:
-    """Raise what the catalog refuses as the error that every command shows."""
+    """Raise refusals of the catalog and of the disk as the error that every command prints."""
     try:
         yield
     except ConfigError as error:
@@ -271,7 +271,7 @@ def _as_service_error() -> Generator[None]:
 
 @contextmanager
 def _adding() -> Generator[tuple[Path, Reporter]]:
-    """Yield the cache, and what shows the progress of an addition."""
+    """Yield the cache, and a display of the addition's progress."""
     try:
         with _as_service_error(), Transfer() as reporter:
             yield Settings().cache, reporter

@@ -21,36 +21,28 @@ _BOXED: Final = "\\boxed"
 
 
 def print_entries(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> None:
-    """Print a row for each entry of one kind."""
-    columns = {
-        "NAME": [entry.name for entry in entries],
-        **_own_columns(entries),
-        "SIZE": [size_text(entry.bytes) for entry in entries],
-        "FROM": [_from(entry) for entry in entries],
-    }
-    print_table(
-        tuple(columns), list(zip(*columns.values(), strict=True)), right=("SIZE", "PARAMETERS", "CONTEXT", "PROBLEMS")
-    )
+    """Print a row for each entry of one kind; there is one at least."""
+    rows = [_row(entry) for entry in entries]
+    right = ("SIZE", "PARAMETERS", "CONTEXT", "PROBLEMS")
+    print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], right)
 
 
-def _own_columns(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> dict[str, list[str]]:
-    """Return the columns that only this kind of entry has."""
-    models = [entry for entry in entries if isinstance(entry, ModelEntry)]
-    datasets = [entry for entry in entries if isinstance(entry, DatasetEntry)]
-    if models:
-        return {
-            "ARCHITECTURE": [entry.architecture for entry in models],
-            "PARAMETERS": [count_text(entry.parameters) for entry in models],
-            "WEIGHTS": [entry.weights_dtype for entry in models],
-            "CONTEXT": [str(entry.context_length or "-") for entry in models],
-            "CHAT": ["yes" if entry.chat_template else "no" for entry in models],
-        }
-    if datasets:
-        return {
-            "SPLITS (ROWS)": [splits_text(entry.splits) for entry in datasets],
-            "COLUMNS": [", ".join(entry.columns) for entry in datasets],
-        }
-    return {"PROBLEMS": [str(entry.problems) for entry in entries if isinstance(entry, BenchmarkEntry)]}
+def _row(entry: ModelEntry | DatasetEntry | BenchmarkEntry) -> dict[str, str]:
+    """Return the cells of an entry, by the names of their columns."""
+    match entry:
+        case ModelEntry():
+            own = {
+                "ARCHITECTURE": entry.architecture,
+                "PARAMETERS": count_text(entry.parameters),
+                "WEIGHTS": entry.weights_dtype,
+                "CONTEXT": str(entry.context_length or "-"),
+                "CHAT": "yes" if entry.chat_template else "no",
+            }
+        case DatasetEntry():
+            own = {"SPLITS (ROWS)": splits_text(entry.splits), "COLUMNS": ", ".join(entry.columns)}
+        case BenchmarkEntry():
+            own = {"PROBLEMS": str(entry.problems)}
+    return {"NAME": entry.name, **own, "SIZE": size_text(entry.bytes), "FROM": _from(entry)}
 
 
 def print_model(entry: ModelEntry, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command `delete`: says what deleting sweeps frees, asks, and has a worker delete or archive them."""
+"""The command `delete`: shows the space that it would free, asks, and has a worker delete or archive sweeps."""
 
 import sys
 import time
@@ -67,7 +67,7 @@ def delete(
         if wait:
             after = _wait(client, after, timeout)
     for view in after:
-        say(f"{view.name} {view.sweep_id} {_what(view)}")
+        say(f"{view.name} {view.sweep_id} {_state_text(view)}")
     if json:
         print_json(after)
 
@@ -83,14 +83,14 @@ def _print_freed(views: Sequence[DeletionView], *, keep_report: bool) -> None:
                 disk = f"{size_text(frees.bytes)} in {plural(frees.files or 0, 'file')}"
             num_rows = f"{frees.rows_if_archived if keep_report else frees.rows:,}"
             runs = str(frees.mlflow_runs)
-        rows.append((view.sweep_id, view.name, disk, num_rows, runs, Text(_what(view) if view.state else "")))
+        rows.append((view.sweep_id, view.name, disk, num_rows, runs, Text(_state_text(view) if view.state else "")))
     print_table(("SWEEP", "NAME", "DISK", "ROWS", "MLFLOW RUNS", ""), rows, right=("DISK", "ROWS", "MLFLOW RUNS"))
     if keep_report:
         say("these go; spec, configs, trials with their evaluations, events and report stay")
 
 
-def _what(view: DeletionView) -> str:
-    """Say what has become of a sweep."""
+def _state_text(view: DeletionView) -> str:
+    """Return the state of a sweep's deletion in words."""
     rest = "; its runs in MLflow go as soon as MLflow answers" if view.mlflow_pending else ""
     hindered = f", but {view.message}" if view.message else ""
     words = {
@@ -123,7 +123,9 @@ def _wait(client: Client, views: Sequence[DeletionView], timeout_s: float | None
         latest = view
         while latest.state is DeletionState.ASKED:
             if time.monotonic() + _POLL_S > end:
-                raise TooLate(f"{latest.name} {latest.sweep_id} {_what(latest)} after {timeout_s:g} s; it goes on")
+                raise TooLate(
+                    f"{latest.name} {latest.sweep_id} {_state_text(latest)} after {timeout_s:g} s; it goes on"
+                )
             time.sleep(_POLL_S)
             latest = client.deletion(latest.sweep_id)
         done.append(latest)

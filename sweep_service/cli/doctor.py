@@ -28,7 +28,7 @@ from sweep_service.processes.child_processes import run_to_end
 from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.processes.private_folders import open_paths
 from sweep_service.processes.ray_head import client_environment
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, as_served
 from sweep_service.tracking.credentials import certificates, sign_in
 
 Verdict = Literal["ok", "warning", "error"]
@@ -55,7 +55,7 @@ def doctor(as_json: Json = False) -> None:
 
     [bold]sweeps doctor --json[/bold]
     """
-    settings = _as_served(Settings())
+    settings = as_served(Settings())
     findings = [finding for check in CHECKS for finding in check(settings)]
     if as_json:
         print_json([{"name": name, "verdict": verdict, "detail": detail} for name, verdict, detail in findings])
@@ -68,21 +68,8 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _as_served(settings: Settings) -> Settings:
-    """Fill addresses that the environment leaves open from `<home>/address.json`, which `sweeps serve` writes."""
-    path = settings.home / "address.json"
-    served = json.loads(path.read_text()) if path.exists() else {}
-    unset = {name: value for name, value in served.items() if name not in settings.model_fields_set}
-    if "mlflow_token_file" in unset:
-        unset["mlflow_token_file"] = Path(unset["mlflow_token_file"])
-    return settings.model_copy(update=unset)
-
-
-def _python(_settings: Settings) -> Findings:
-    yield "python", "ok", platform.python_version()  # an older one than we need could not have come this far
-
-
 def _packages(_settings: Settings) -> Findings:
+    yield "python", "ok", platform.python_version()  # an older one than we need could not have come this far
     for name, least in PACKAGES.items():
         try:
             present = version(name)
@@ -113,7 +100,7 @@ def _token(settings: Settings) -> Findings:
 
 
 def _privacy(settings: Settings) -> Findings:
-    """Yield which folders of ours others on this machine may enter, or find open files in."""
+    """Yield for each of our folders whether other users of this machine may enter it."""
     for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
         if not folder.exists():
             continue
@@ -201,7 +188,7 @@ def _ray(settings: Settings) -> Findings:
 
 
 def _nodes(settings: Settings) -> Findings:
-    """Yield what each node of the cluster finds; a child asks them, for this process has no Ray."""
+    """Yield the findings of each node of the cluster; a child asks them, for this process has no Ray."""
     if sys.stderr.isatty():
         say("asking every node of the cluster")
     token = settings.home / "ray-token"  # of `sweeps serve`; tokens of other clusters are in the environment
@@ -224,7 +211,8 @@ def _nodes(settings: Settings) -> Findings:
 
 def _disk(settings: Settings) -> Findings:
     for name, folder in (("home", settings.home), ("storage", settings.storage), ("cache", settings.cache)):
-        free = shutil.disk_usage(_existing(folder)).free / 2**30
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free / 2**30
         detail = f"{folder}: {free:.1f} GiB free"
         if free < _DISK_GIB:
             yield name, "warning", f"{detail}; checkpoints and curves need more, so make room"
@@ -232,10 +220,6 @@ def _disk(settings: Settings) -> Findings:
             yield name, "ok", detail
 
 
-def _existing(folder: Path) -> Path:
-    return folder if folder.exists() else _existing(folder.parent)
-
-
 CHECKS: tuple[Callable[[Settings], Findings], ...] = (
-    _python, _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
+    _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
 )  # fmt: skip

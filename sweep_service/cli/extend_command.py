@@ -1,5 +1,6 @@
 """The command that gives a submitted sweep more: configs, seeds, other limits."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -131,7 +132,7 @@ def wait_for_report(client: Client, sweep_id: str) -> None:
 
 
 def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
-    """Yield in words what an extension has changed in a spec."""
+    """Yield the changes of a spec in words."""
     old_values, new_values = _values_of(before), _values_of(after)
     old, new = _limits(before), _limits(after)
     for name in [name for name in new_values if new_values[name] != old_values[name]]:
@@ -145,7 +146,7 @@ def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:
 
 
 def _limits(spec: SweepSpec) -> dict[str, object]:
-    """Return all that an extension may change, but the values of the space, by dotted name."""
+    """Return the settings that an extension may change, except the space, by dotted name."""
     confirm, budget = spec.seeds.confirm, spec.budget
     return {
         "search.num_configs": spec.search.num_configs,
@@ -177,19 +178,14 @@ def _settings(**settings: float | None) -> dict[str, float | None]:
 def _more_seeds(spec: SweepSpec, tune: int, confirm: int, top_k: int | None) -> dict[str, Any]:
     """Return the seeds of a sweep with so many more; the new ones follow its largest one."""
     confirmed = spec.seeds.confirm.seeds if spec.seeds.confirm else ()
-    used = [*spec.seeds.tune, *confirmed]
+    unused = itertools.count(max([*spec.seeds.tune, *confirmed]) + 1)
     of_confirm: dict[str, Any] = _settings(top_k=top_k)
     if confirm:
-        of_confirm["seeds"] = [*confirmed, *_unused(confirm, used)]
-        used = [*used, *of_confirm["seeds"]]
+        of_confirm["seeds"] = [*confirmed, *itertools.islice(unused, confirm)]
     seeds: dict[str, Any] = {"confirm": of_confirm} if of_confirm else {}
-    return seeds | ({"tune": [*spec.seeds.tune, *_unused(tune, used)]} if tune else {})
-
-
-def _unused(number: int, used: Sequence[int]) -> list[int]:
-    """Return so many seeds that a sweep does not have yet: those that follow its largest one."""
-    first = max(used) + 1
-    return list(range(first, first + number))
+    if tune:
+        seeds["tune"] = [*spec.seeds.tune, *itertools.islice(unused, tune)]
+    return seeds
 
 
 def _more_values(spec: SweepSpec, options: Sequence[str]) -> dict[str, list[Scalar]]:

@@ -1,6 +1,6 @@
 """Messages and exit codes of failed commands."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -15,22 +15,19 @@ from sweep_service.sweep.records import SweepState
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_BY_ERROR: tuple[tuple[type[ServiceError], ExitCode], ...] = (
-    (InvalidSpec, ExitCode.INVALID_SPEC),
-    (TokenError, ExitCode.UNAUTHORIZED),
-    (Unauthorized, ExitCode.UNAUTHORIZED),
-    (NotFound, ExitCode.NOT_FOUND),
-    (NoLog, ExitCode.NOT_FOUND),
-    (Conflict, ExitCode.CONFLICT),
-    (NotReady, ExitCode.CONFLICT),
-    (TooLate, ExitCode.TOO_LATE),
-    (Unreachable, ExitCode.UNREACHABLE),
-)
+_ERRORS: Final = {
+    ExitCode.INVALID_SPEC: InvalidSpec,
+    ExitCode.UNAUTHORIZED: (TokenError, Unauthorized),
+    ExitCode.NOT_FOUND: (NotFound, NoLog),
+    ExitCode.CONFLICT: (Conflict, NotReady),
+    ExitCode.TOO_LATE: TooLate,
+    ExitCode.UNREACHABLE: Unreachable,
+}
 
 
 def exit_code(error: ServiceError) -> ExitCode:
     """Return the code with which an error ends a command."""
-    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.ERROR)
+    return next((code for code, kinds in _ERRORS.items() if isinstance(error, kinds)), ExitCode.ERROR)
 
 
 def code_of_state(state: SweepState) -> ExitCode:

@@ -41,7 +41,7 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         self._draw()
 
     def remark(self, text: str) -> None:
-        """Show a remark about what hinders watching."""
+        """Show a remark about an obstacle to watching."""
         self._draw(text)
 
     def _draw(self, remark: str = "") -> None:
@@ -92,7 +92,7 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
     def __exit__(self, *_: object) -> None: ...
 
     def show(self, state: WatchedState) -> None:
-        """Print what has happened."""
+        """Print a line for each new event, and the progress of running trials now and then."""
         for event in state.events:
             if text := _line(event, state):
                 self._print(event.time, text)
@@ -105,20 +105,18 @@ class LineDisplay(AbstractContextManager["LineDisplay"]):
                 self._print(now, f"{state.labels.get(trial.id, trial.id)}: {doing}")
 
     def remark(self, text: str) -> None:
-        """Print a remark about what hinders watching."""
+        """Print a remark about an obstacle to watching."""
         self._print(time.time(), text)
 
     def _print(self, when: float, text: str) -> None:
         self._console.print(Text(f"{time.strftime('%H:%M:%S', time.localtime(when))}  {text}"))
 
 
-_ATTEMPT_ENDS = ("attempt.finished", "evaluation.attempt_finished")
-
-
 def _failure(event: Event, state: WatchedState) -> str | None:
     """Return the failure or warning in an event; None if there is none."""
     data, label = event.data, state.label(event)
-    if event.type in _ATTEMPT_ENDS and data["outcome"] not in (
+    ends_attempt = event.type in ("attempt.finished", "evaluation.attempt_finished")
+    if ends_attempt and data["outcome"] not in (
         AttemptOutcome.SUCCEEDED,
         AttemptOutcome.PAUSED,
         AttemptOutcome.CANCELLED,
@@ -166,11 +164,7 @@ def _line(event: Event, state: WatchedState) -> str | None:
             value, error = (data["metrics"].get(key) for key in ("eval/avg_at_k", "eval/avg_at_k_se"))
             spread = "" if error is None else f" ± {number(error)} (sampling)"
             return f"{label}: step {data['step']}  avg@k {number(value)}{spread}"
-        case "trial.warned":
-            return _failure(event, state)
         case "attempt.finished":
             return _failure(event, state) or f"{label}: {data['outcome']}"
-        case "evaluation.attempt_finished":
-            return _failure(event, state)
         case _:
-            return None
+            return _failure(event, state)

@@ -3,14 +3,14 @@
 import codecs
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from sweep_service.cli.arguments import connect, find_work_or_sweep
 from sweep_service.cli.output import say
-from sweep_service.client import Client
 from sweep_service.schemas import LogPart
 from trainers.printable import printable
 
@@ -77,39 +77,32 @@ def logs(
     [bold]sweeps logs trl_01jd… --follow[/bold]
     [bold]sweeps logs demo[/bold]
     """
-    with connect(_AWAY_S) if follow else connect() as client:
-        work_id, sweep_id = find_work_or_sweep(client, which)
-        if work_id is None and attempt is not None:
-            raise typer.BadParameter("a runner has no attempts; name a trial", param_hint="--attempt")
-        parts = _following(client, work_id, sweep_id, attempt, tail) if follow else None
-        _print(parts or _whole(client, work_id, sweep_id, attempt, tail), is_runner=work_id is None)
-
-
-def _following(
-    client: Client, work_id: str | None, sweep_id: str, attempt: int | None, tail: int | None
-) -> Iterator[LogPart]:
     reasons = set[str]()
 
-    def on_wait(reason: str) -> None:
+    def say_once(reason: str) -> None:
         if reason not in reasons:
             reasons.add(reason)
             say(f"{reason}; waiting")
 
-    if work_id is None:
-        return client.follow_runner_log(sweep_id, tail, on_wait)
-    return client.follow_trial_log(work_id, attempt, tail, on_wait)
+    with connect(_AWAY_S) if follow else connect() as client:
+        work_id, sweep_id = find_work_or_sweep(client, which)
+        if work_id is None and attempt is not None:
+            raise typer.BadParameter("a runner has no attempts; name a trial", param_hint="--attempt")
+        if follow and work_id:
+            parts = client.follow_trial_log(work_id, attempt, tail, say_once)
+        elif follow:
+            parts = client.follow_runner_log(sweep_id, tail, say_once)
+        elif work_id:
+            parts = _present_parts(partial(client.trial_log, work_id), attempt, tail)
+        else:
+            parts = _present_parts(lambda _, *part: client.runner_log(sweep_id, *part), None, tail)
+        _print(parts, is_runner=work_id is None)
 
 
-def _whole(
-    client: Client, work_id: str | None, sweep_id: str, attempt: int | None, tail: int | None
+def _present_parts(
+    read: Callable[[int | None, int, int | None], LogPart], attempt: int | None, tail: int | None
 ) -> Iterator[LogPart]:
-    """Yield the parts that a log has now."""
-
-    def read(attempt: int | None, offset: int, tail: int | None) -> LogPart:
-        if work_id is None:
-            return client.runner_log(sweep_id, offset, tail)
-        return client.trial_log(work_id, attempt, offset, tail)
-
+    """Yield the parts that a log has now; `read` takes an attempt, an offset and a number of last lines."""
     part = read(attempt, 0, tail)
     size = part.size
     yield part

@@ -1,4 +1,4 @@
-"""The commands `sweeps mlflow …`, which work on the database themselves, as the worker does that feeds MLflow."""
+"""The commands `sweeps mlflow …`, which work on the database directly, like the worker that feeds MLflow."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 mlflow = typer.Typer(help="What MLflow shows.", no_args_is_help=True, rich_markup_mode="rich")
 _LOOK_EVERY_S: Final = 1.0
 _STILL_S: Final = 60.0
-"""Seconds without progress after which the command says where to look."""
+"""After so many seconds without progress the command names the likely causes."""
 
 
 @mlflow.command()
@@ -41,7 +41,11 @@ def rebuild(
     settings = Settings()
     store = open_store(settings.database_url)
     try:
-        ids = _find(store, sweeps)
+        every = store.projectable()
+        for which in sweeps or ():
+            if not any(which in (sweep.id, sweep.name) for sweep in every):
+                raise NotFound("sweep", which)
+        ids = [sweep.id for sweep in every if not sweeps or not {sweep.id, sweep.name}.isdisjoint(sweeps)]
         newest = store.request_projection(ids)
         say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
         if wait:
@@ -54,20 +58,8 @@ def rebuild(
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
-def _find(store: "Store", wanted: Sequence[str] | None) -> list[str]:
-    """Return the ids of the sweeps of these ids or names; without any, of all.
-
-    Raises: NotFound.
-    """
-    every = store.projectable()
-    for which in wanted or ():
-        if not any(which in (sweep.id, sweep.name) for sweep in every):
-            raise NotFound("sweep", which)
-    return [sweep.id for sweep in every if not wanted or not {sweep.id, sweep.name}.isdisjoint(wanted)]
-
-
 def _watch(store: "Store", ids: Sequence[str], newest: int, timeout: float | None) -> None:
-    """Say how many runs are left whenever that changes, until none is.
+    """Print the number of runs left whenever it changes, until it is zero.
 
     Raises: TooLate, after `timeout` seconds.
     """

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment
@@ -92,18 +92,8 @@ def write_output(content: bytes, output: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print models, or containers of them, as one JSON document."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    text = json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False)
     print_data(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value
 
 
 def print_error(error: ServiceError) -> None:
@@ -176,13 +166,13 @@ def _print_in_two_lines(
 
 
 def state_text(state: SweepState | TrialState, wish: DesiredState = DesiredState.RUN) -> Text:
-    """Return a state in its colour; of a sweep, also what it is on its way to."""
+    """Return a state in its colour; a sweep's state includes the one that somebody has asked for."""
     shown = wish.shown(state) if isinstance(state, SweepState) else state.value
     return Text(shown, STYLES.get(shown, "cyan"))
 
 
 def deletion_note(deletion: DeletionState | None) -> str:
-    """Return what stands behind the state of a sweep that is archived, or is being archived or deleted."""
+    """Return the words behind the state of a sweep that is archived, or is being archived or deleted."""
     words = {None: "", DeletionState.ASKED: ", files and curves go"}
     return words.get(deletion, ", archived")
 
@@ -246,7 +236,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def counts_text(counts: Mapping[TrialState, int]) -> str:
-    """Return how many trials are in which state, such as `12 of 30 ended, 1 failed, 2 running`."""
+    """Return the number of trials in each state, such as `12 of 30 ended, 1 failed, 2 running`."""
     done = sum(count for state, count in counts.items() if state.is_over)
     ended = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.STOPPED, TrialState.DISCARDED)
     shown = (*ended, TrialState.RUNNING)

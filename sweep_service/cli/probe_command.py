@@ -6,10 +6,10 @@ from typing import Any, cast
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, SpecFile, SpecFileOption, Timeout, connect, one_file
+from sweep_service.cli.arguments import Json, Timeout, connect
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.output import print_error, print_facts, print_json, print_table, say, span, stderr, stdout
-from sweep_service.cli.spec_file import read_spec
+from sweep_service.cli.spec_file import SpecFile, SpecFileOption, read_spec
 from sweep_service.client import Client
 from sweep_service.errors import NotReady, ServiceError
 from sweep_service.schemas import ProbeView, SweepView
@@ -36,7 +36,7 @@ def probe(file: SpecFile = None, option: SpecFileOption = None, timeout: Timeout
 
     [bold]sweeps probe examples/demo.yaml[/bold]
     """
-    raw = read_spec(one_file(file, option))
+    raw = read_spec(file, option)
     with connect() as client:
         probed = {**cast("Mapping[str, Any]", raw), "probe": "only"} if isinstance(raw, Mapping) else raw
         sweep = client.submit(probed)
@@ -52,7 +52,8 @@ def probe(file: SpecFile = None, option: SpecFileOption = None, timeout: Timeout
     elif view is not None and view.cost is not None:
         print_cost(view.cost, plan)
     if view is None or view.cost is None:
-        raise typer.Exit(_failed(sweep, view))
+        _print_failure(sweep, view)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _wait(client: Client, sweep: SweepView, timeout_s: float | None) -> SweepView:
@@ -74,17 +75,16 @@ def _wait(client: Client, sweep: SweepView, timeout_s: float | None) -> SweepVie
             raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _failed(sweep: SweepView, view: ProbeView | None) -> ExitCode:
+def _print_failure(sweep: SweepView, view: ProbeView | None) -> None:
     message = (view.message if view is not None else None) or sweep.message or f"the sweep is {sweep.state}"
     if not message.startswith("out of memory"):
         print_error(ServiceError(message))
-        return ExitCode.ERROR
+        return
     where, _, rest = message.partition("; what helps: ")
     console = stderr()
     console.print(Text.assemble(("OUT OF MEMORY", "bold red"), where.removeprefix("out of memory"), "; what helps:"))
     for remedy in rest.split("; "):
         console.print(Text(f"  - {remedy}"))
-    return ExitCode.ERROR
 
 
 def print_cost(cost: SweepCost, plan: SweepPlan) -> None:

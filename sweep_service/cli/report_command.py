@@ -79,21 +79,18 @@ def report(
 
 
 def _build_anew(client: Client, sweep_id: str, timeout_s: float) -> None:
-    """Have a sweep's report built anew, wait for it, and say what has become of the one before."""
-    before = client.reports(sweep_id).reports[:1]
+    """Rebuild a sweep's report, wait for it, and print where the previous one is kept."""
+    before = [report.digest for report in client.reports(sweep_id).reports[:1]]
     say("asking for a new report, which a worker builds")
-    after = client.report_anew(sweep_id, timeout_s).reports[:1]
-    if not before:
-        return
-    earlier = before[0].digest[:_SHOWN_DIGITS]
-    if [stored.digest for stored in before] == [stored.digest for stored in after]:
+    after = [report.digest for report in client.report_anew(sweep_id, timeout_s).reports[:1]]
+    if before and before == after:
         say("it is the same as before, so that one stands")
-    else:
-        say(f"the one before is kept: sweeps report {sweep_id} --digest {earlier}")
+    elif before:
+        say(f"the one before is kept: sweeps report {sweep_id} --digest {before[0][:_SHOWN_DIGITS]}")
 
 
 def _whole_digest(client: Client, sweep_id: str, beginning: str) -> str:
-    """Return the digest of the report that begins like this; the newest one, if several do.
+    """Return the digest with this beginning, the newest one's if several reports have it.
 
     Raises: NotFound.
     """
@@ -104,7 +101,7 @@ def _whole_digest(client: Client, sweep_id: str, beginning: str) -> str:
 
 
 def _print_reports(view: ReportsView) -> None:
-    """Print which final reports a sweep has."""
+    """Print the list of a sweep's final reports."""
     rows = [
         (
             stored.digest[:_SHOWN_DIGITS],

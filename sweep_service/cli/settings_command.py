@@ -1,4 +1,4 @@
-"""The command `settings`, which lists what a training has."""
+"""The command `settings`, which lists the settings of a training."""
 
 from typing import Annotated
 

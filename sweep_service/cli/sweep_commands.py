@@ -8,17 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import (
-    Json,
-    SpecFile,
-    SpecFileOption,
-    Timeout,
-    Which,
-    connect,
-    find_sweep,
-    moment,
-    one_file,
-)
+from sweep_service.cli.arguments import Json, Timeout, Which, connect, find_sweep, moment
 from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import (
     counts_text,
@@ -32,7 +22,7 @@ from sweep_service.cli.output import (
     span,
     state_text,
 )
-from sweep_service.cli.spec_file import read_spec
+from sweep_service.cli.spec_file import SpecFile, SpecFileOption, read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
 from sweep_service.cli.watch_sweep import watch_sweep
 from sweep_service.cli.winner import best_so_far
@@ -49,7 +39,7 @@ def plan(file: SpecFile = None, option: SpecFileOption = None, json: Json = Fals
 
     [bold]sweeps plan examples/demo.yaml[/bold]
     """
-    raw = read_spec(one_file(file, option))
+    raw = read_spec(file, option)
     with connect() as client:
         result = client.plan(raw)
     print_json(result) if json else print_plan(result)
@@ -72,7 +62,7 @@ def submit(
 
     [bold]sweeps submit examples/demo.yaml --watch[/bold]
     """
-    raw = read_spec(one_file(file, option))
+    raw = read_spec(file, option)
     with connect() as client:
         sweep = client.submit(raw, key)
         trials = plural(sum(sweep.trials.values()), "trial")
@@ -180,7 +170,7 @@ def show(
 
 
 def _first_phase(client: Client, sweep_id: str, trials: Sequence[TrialView]) -> str | None:
-    """Return what the trials of a sweep do before the first of them has made a step; None later."""
+    """Return the phase of a sweep's running trials until one of them has made a step; None later."""
     running = [trial.id for trial in trials if trial.state is TrialState.RUNNING]
     if not running or any(trial.step for trial in trials):
         return None

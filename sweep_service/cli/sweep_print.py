@@ -22,12 +22,7 @@ from sweep_service.cli.output import (
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.cli.winner import winner_facts
 from sweep_service.report.comparison_model import ConfigDifference, SweepsComparison
-from sweep_service.schemas import (
-    Best,
-    ConfigView,
-    SweepView,
-    TrialView,
-)
+from sweep_service.schemas import Best, ConfigView, SweepView, TrialView
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
 from sweep_service.sweep.endings import MEANINGS, end_name
@@ -69,19 +64,13 @@ def print_plan(plan: SweepPlan) -> None:
         console.print(Text(f"           {label or 'the base configuration'}{names}"))
     if plan.configs > _SHOWN_CONFIGS:
         console.print(Text(f"           … {plan.configs - len(plan.first_configs[:_SHOWN_CONFIGS])} more"))
-    _print_prompts(plan)
-    for warning in plan.warnings:
-        console.print(Text.assemble(("  warning  ", "yellow"), warning))
-
-
-def _print_prompts(plan: SweepPlan) -> None:
-    """Print facts of the data, and the prompts as the model reads them."""
-    console = stdout()
     for index, fact in enumerate(data_facts(plan.data) if plan.data else ()):
         console.print(Text.assemble(("           " if index else "  data     ", "bright_black"), fact))
     for place, prompt in enumerate(plan.prompts, 1):
         console.print(Text.assemble((f"  prompt {place} ", "bright_black"), title(prompt)))
         console.print(Text(lines(prompt), "bright_black"))
+    for warning in plan.warnings:
+        console.print(Text.assemble(("  warning  ", "yellow"), warning))
 
 
 def _budget(budget: BudgetPlan, trials: Mapping[str, int]) -> str:
@@ -119,7 +108,7 @@ def print_sweep(
     """Print a sweep's state, who leads and the verdict, its configs, its failed trials or all of them, and its page.
 
     Args:
-        phase: what its trials do before the first step.
+        phase: the phase of its trials before the first step.
     """
     console, params, hours = stdout(), params_texts(configs), sweep.gpu_hours
     console.print(sweep_line(sweep))

@@ -25,7 +25,7 @@ def best_so_far(client: Client, sweep_id: str) -> Best | None:
 
 
 def best_text(best: Best, params: Mapping[str, str]) -> Text:
-    """Return the parameters and the objective of the config that leads; that there is none, if all are equal.
+    """Return the parameters and the objective of the config that leads; if all are equal, a remark on that.
 
     Args:
         params: parameters of configs in words, by config id.
@@ -39,7 +39,7 @@ def best_text(best: Best, params: Mapping[str, str]) -> Text:
 
 
 def verdict_line(judged: Judged) -> Text:
-    """Return the verdict, in the report's words; without one, why there is none."""
+    """Return the verdict, in the report's words; without one, the reason."""
     if (verdict := judged.verdict) is None:
         return Text(judged.verdict_text, "bright_black")
     rest = verdict.sentence.removeprefix(verdict.outcome)
@@ -50,7 +50,7 @@ def verdict_line(judged: Judged) -> Text:
 
 
 def winner_facts(best: Best | None, sweep: SweepView, params: Mapping[str, str]) -> dict[str, Text]:
-    """Return who leads, if a config has a result, and the verdict, by the name of the fact."""
+    """Return the config that leads, if one has a result, and the verdict, by the name of the fact."""
     leads = {"best" if sweep.state.is_over else "best so far": best_text(best, params)} if best else {}
     return {**leads, "verdict": verdict_line(sweep)}
 

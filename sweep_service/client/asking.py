@@ -17,24 +17,8 @@ Answer = TypeVar("Answer", bound=BaseModel)
 _PAGE = 500
 
 
-class Asking:
+class Asking(Connection):
     """A connection whose answers are read as records; lists come page by page."""
-
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        timeout_s: float = 60,
-        patience_s: float = 10,
-        trusted_users: Sequence[str] = (),
-    ) -> None:
-        self.connection = Connection(url, token, timeout_s, patience_s, trusted_users)
-
-    @property
-    def url(self) -> str:
-        """Address of the server."""
-        return self.connection.url
 
     def ask(
         self, method: str, path: str, kind: type[Answer], params: Mapping[str, Any] | None = None, **sent: Any
@@ -45,7 +29,7 @@ class Asking:
             sent: headers and body, as httpx takes them.
         Raises: Unreachable, if the answer is none of this version's API; Refused.
         """
-        content = self.connection.request(method, path, params, **sent).content
+        content = self.request(method, path, params, **sent).content
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
@@ -75,7 +59,7 @@ def document_of(request: BaseModel | Mapping[str, Any], what: str = "the sweep c
     """Return a request as values of JSON.
 
     Args:
-        what: what cannot be done if it has others.
+        what: the refusal, in a sentence, of a request with other values.
     Raises: InvalidSpec.
     """
     match request:

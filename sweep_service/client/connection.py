@@ -1,6 +1,5 @@
 """One server over HTTP: its address, retries where they are safe and useful, event streams, answers that are errors."""
 
-import json
 import random
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -14,41 +13,13 @@ from pydantic import ValidationError
 
 from sweep_service.auth import is_loopback
 from sweep_service.client.errors import Refused, Unauthorized, Unreachable
-from sweep_service.errors import (
-    Conflict,
-    IdempotencyKeyReused,
-    InvalidSpec,
-    NoLog,
-    NotFound,
-    NotReady,
-    ReportFailed,
-    SpecError,
-    SweepDeleted,
-)
+from sweep_service.errors import CODES, InvalidSpec, NotFound, SpecError
 from sweep_service.processes.port_owners import checked_connections
 from sweep_service.schemas import Problem
-from sweep_service.settings import Settings
 
 _TRY_AGAIN: Final = (429, 502, 503, 504)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_BY_CODE: Final = {
-    "CONFLICT": Conflict,
-    "IDEMPOTENCY_KEY_REUSED": IdempotencyKeyReused,
-    "NOT_READY": NotReady,
-    "NO_LOG": NoLog,
-    "REPORT_FAILED": ReportFailed,
-    "SWEEP_DELETED": SweepDeleted,
-}
-
-
-def find_url(settings: Settings) -> str:
-    """Return the URL of the server: SWEEPS_URL, else what `sweeps serve` wrote to `<home>/address.json`, else the
-    default address.
-    """
-    address = settings.home / "address.json"
-    if "url" in settings.model_fields_set or not address.exists():
-        return settings.url
-    return str(json.loads(address.read_text())["url"])
+_BY_CODE: Final = {code: kind for kind, (_, code) in CODES.items()}
 
 
 class Connection:
@@ -59,7 +30,13 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, token: str, timeout_s: float, patience_s: float, trusted_users: Sequence[str] = ()
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float = 60,
+        patience_s: float = 10,
+        trusted_users: Sequence[str] = (),
     ) -> None:
         self.url, self.patience_s = url.rstrip("/"), patience_s
         parts = urlsplit(url)

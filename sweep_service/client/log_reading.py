@@ -1,4 +1,4 @@
-"""The client's methods for what trainers and runners print."""
+"""The client's methods for the logs of trainers and runners."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -54,15 +54,11 @@ class LogReading(Asking):
         poll_s: float = 1.0,
     ) -> Iterator[LogPart]:
         """Iterate over the parts of a runner's log as they are written, until the sweep is over."""
-
-        def read(_attempt: int | None, offset: int, tail: int | None) -> LogPart:
-            return self.runner_log(sweep_id, offset, tail)
-
-        return _follow(read, None, tail, on_wait, poll_s)
+        return _follow(lambda _, *part: self.runner_log(sweep_id, *part), None, tail, on_wait, poll_s)
 
     def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
         params = {"attempt": attempt, "offset": offset or None, "tail": tail}
-        answer = self.connection.request("GET", path, params)
+        answer = self.request("GET", path, params)
         fields = {name: answer.headers.get(header) for name, header in LOG_HEADERS.items()}
         return LogPart.model_validate({"content": answer.content, **fields})
 

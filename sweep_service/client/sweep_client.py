@@ -1,4 +1,4 @@
-"""The client of the service: submissions, what sweeps are and have found, and waiting for them."""
+"""The client of the service: submitting sweeps, waiting for them, and reading their states and results."""
 
 import time
 import uuid
@@ -11,7 +11,7 @@ import httpx
 
 from sweep_service.auth import read_token
 from sweep_service.client.asking import document_of, segment, sweep_path
-from sweep_service.client.connection import Patience, find_url, read_messages
+from sweep_service.client.connection import Patience, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.verb_methods import VerbMethods
@@ -33,7 +33,7 @@ from sweep_service.schemas import (
     SweepView,
     TrialView,
 )
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, as_served
 from sweep_service.sweep.benchmark_scores import ProblemScore
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.records import Curve, DesiredState, Event, Sample, SweepState, TrialState
@@ -73,9 +73,9 @@ class Client(VerbMethods, LogReading):
 
         Raises: TokenError, if there is no token file.
         """
-        settings = Settings()
+        settings = as_served(Settings())
         token, trusted = read_token(settings.token_file), settings.trusted
-        return cls(find_url(settings), token, patience_s=patience_s, trusted_users=trusted)
+        return cls(settings.url, token, patience_s=patience_s, trusted_users=trusted)
 
     def __enter__(self) -> Self:
         return self
@@ -83,16 +83,12 @@ class Client(VerbMethods, LogReading):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close all sockets."""
-        self.connection.close()
-
     def check_ready(self) -> None:
         """Check that the server can serve requests.
 
         Raises: Unreachable; Refused, with the reason.
         """
-        self.connection.request("GET", "/readyz")
+        self.request("GET", "/readyz")
 
     def plan(self, spec: Spec) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.
@@ -105,7 +101,7 @@ class Client(VerbMethods, LogReading):
         """Submit a sweep.
 
         Args:
-            spec: what to run.
+            spec: the sweep, as a record or as values of JSON.
             idempotency_key: names this submission, so that sending it again does not submit the sweep twice. Default:
                 a new key, which covers the retries within this call.
         Raises: InvalidSpec; IdempotencyKeyReused.
@@ -215,7 +211,7 @@ class Client(VerbMethods, LogReading):
     def benchmarks_csv(self, sweep_id: str, problems_of: str | None = None) -> str:
         """Return the scores as CSV, or those of the problems of one benchmark."""
         parts = ["benchmarks"] if problems_of is None else ["benchmarks", quote(problems_of, safe=""), "problems"]
-        return self.connection.request("GET", sweep_path(sweep_id, *parts), {"format": "csv"}).text
+        return self.request("GET", sweep_path(sweep_id, *parts), {"format": "csv"}).text
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config; differences are from the first one.
@@ -239,7 +235,7 @@ class Client(VerbMethods, LogReading):
         while True:
             headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
             try:
-                with self.connection.stream(path, headers, _STREAM_SILENCE_S) as response:
+                with self.stream(path, headers, _STREAM_SILENCE_S) as response:
                     for message in read_messages(response.iter_lines()):
                         patience = None
                         if message.event == "end":
@@ -250,9 +246,9 @@ class Client(VerbMethods, LogReading):
                 cause: Exception = ConnectionError("the stream ended early")
             except httpx.TransportError as error:
                 cause = error
-            patience = patience or Patience(self.connection.patience_s)
+            patience = patience or Patience(self.patience_s)
             if not patience.another_try():
-                raise self.connection.unreachable(cause) from cause
+                raise self.unreachable(cause) from cause
 
     def wait(
         self,
@@ -267,7 +263,7 @@ class Client(VerbMethods, LogReading):
         Args:
             on_event: called with every event, from the first on.
             poll_s: seconds between two looks.
-            until: what else to wait for.
+            until: the condition that ends the wait.
         Raises: TooLate, after `timeout_s` seconds.
         """
         seen, end = 0, time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
@@ -298,8 +294,7 @@ class Client(VerbMethods, LogReading):
             digest: return the report of this digest, which a newer one may have superseded.
         Raises: NotFound; NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
-        which = {} if digest is None else {"digest": digest}
-        return self._report(sweep_id, {"format": format, "interim": "false", **which}, timeout_s).content
+        return self._report(sweep_id, {"format": format, "interim": "false", "digest": digest}, timeout_s).content
 
     def reports(self, sweep_id: str) -> ReportsView:
         """Return which final reports a sweep has, and whether a new one is being built.
@@ -347,10 +342,10 @@ class Client(VerbMethods, LogReading):
                 return ReportSoFar(response.content, interim, age_s)
             time.sleep(_STALE_PAUSE_S)
 
-    def _report(self, sweep_id: str, params: Mapping[str, str], timeout_s: float | None) -> httpx.Response:
+    def _report(self, sweep_id: str, params: Mapping[str, str | None], timeout_s: float | None) -> httpx.Response:
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
-            response = self.connection.request("GET", sweep_path(sweep_id, "report"), params)
+            response = self.request("GET", sweep_path(sweep_id, "report"), params)
             if response.status_code != 202:
                 return response
             pause_s = float(response.headers.get("Retry-After", "1"))
@@ -374,7 +369,7 @@ class Client(VerbMethods, LogReading):
 
     def best_yaml(self, sweep_id: str) -> str:
         """Return the best config so far as a file that `python -m trainers` takes."""
-        return self.connection.request("GET", sweep_path(sweep_id, "best"), {"format": "yaml"}).text
+        return self.request("GET", sweep_path(sweep_id, "best"), {"format": "yaml"}).text
 
     def models(self) -> Iterator[ModelEntry]:
         """Iterate over the models that specs may name."""
@@ -411,7 +406,7 @@ class Client(VerbMethods, LogReading):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a spec."""
-        return self.connection.request("GET", "/v1/schemas/sweep").json()
+        return self.request("GET", "/v1/schemas/sweep").json()
 
 
 def _what_follows(sweep: SweepView) -> str:
@@ -434,12 +429,12 @@ def _filters(
     created_after: datetime | None,
     created_before: datetime | None,
 ) -> dict[str, Any]:
-    dates = {"created_after": created_after, "created_before": created_before}
     return {
         "state": list(states),
         "label": [f"{name}={text}" for name, text in (labels or {}).items()],
         "text": text or None,
-        **{name: date and date.isoformat() for name, date in dates.items()},
+        "created_after": created_after and created_after.isoformat(),
+        "created_before": created_before and created_before.isoformat(),
     }
 
 

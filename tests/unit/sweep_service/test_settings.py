@@ -1,9 +1,11 @@
 """Passwords that a setting holds are used and never shown."""
 
+import json
+
 import httpx
 import pytest
 
-from sweep_service.settings import Settings, without_secrets
+from sweep_service.settings import Settings, as_served, without_secrets
 from sweep_service.tracking.credentials import sign_in
 
 URL = "https://ann:s3cr%40t@mlflow.example:5000/x"
@@ -50,6 +52,17 @@ def test_behind_our_own_door_links_lead_through_the_status_page(tmp_path_factory
     settings = Settings(home=folder, mlflow_url="http://mlflow:5000", mlflow_token_file=folder / "mlflow-token")
     assert settings.mlflow_links == "http://127.0.0.1:8080/mlflow"
     assert sent(settings, {"MLFLOW_TRACKING_TOKEN": "another"}) == "Bearer word"
+
+
+def test_open_addresses_are_those_of_the_running_service(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("h")
+    settings = Settings(home=folder, ray_address="head:6379")
+    assert as_served(settings) == settings
+    token_file = folder / "mlflow-token"
+    served = {"url": "http://127.0.0.1:9", "ray_address": "127.0.0.1:1", "mlflow_token_file": str(token_file)}
+    (folder / "address.json").write_text(json.dumps(served))
+    seen = as_served(settings)
+    assert (seen.url, seen.ray_address, seen.mlflow_token_file) == ("http://127.0.0.1:9", "head:6379", token_file)
 
 
 def test_trainers_get_no_secret_of_the_service() -> None:
