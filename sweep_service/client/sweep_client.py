@@ -73,7 +73,9 @@ class Client(VerbMethods, LogReading):
 
         Raises: TokenError, if there is no token file.
         """
-        settings = as_served(Settings())
+        settings = Settings()
+        if "url" not in settings.model_fields_set:
+            settings = as_served(settings)
         token, trusted = read_token(settings.token_file), settings.trusted
         return cls(settings.url, token, patience_s=patience_s, trusted_users=trusted)
 
