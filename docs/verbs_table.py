@@ -43,7 +43,7 @@ def _row(verb: Verb) -> str:
 
 def _stub(verb: Verb) -> str:
     about = "trial_id" if "{trial_id}" in verb.path else "sweep_id"
-    body = f", request: {verb.request.partition(':')[2]} | Mapping[str, Any]" if verb.request else ""
+    body = f", {verb.argument}: {verb.request.partition(':')[2]} | Mapping[str, Any]" if verb.request else ""
     return f"    @of_table\n    def {verb.name}(self, {about}: str{body}) -> {verb.answer}: ...\n\n"
 
 

@@ -75,8 +75,10 @@ class Verb:
     """Section of docs/api.md, or of another page there, that says more."""
     request: str = ""
     """Module and name of the model of the request's body, if it has one."""
+    argument: str = "request"
+    """Name of the body among the arguments of the client's method."""
     body: str = ""
-    """Example of such a body."""
+    """Example of a body."""
     refused: str = ""
     """Head of all reasons for which a body is refused."""
     answer: Literal["SweepView", "ReportsView"] = "SweepView"
@@ -85,9 +87,12 @@ class Verb:
     button: Button | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what needs a route of its own."""
-        assert not ("{trial_id}" in self.path and (self.request or self.command))
-        assert not (self.button and self.request)
+        """Refuse a verb that needs a route, a command or a button of its own."""
+        assert bool(self.request) == bool(self.body) == bool(self.refused)
+        about_sweep_alone = "{sweep_id}" in self.path and not self.request
+        assert about_sweep_alone or not (self.button or self.command)
+        assert self.answer == "SweepView" or not (self.request or self.command)
+        assert not self.button or bool(self.button.warning) == bool(self.button.confirmation)
 
     @property
     def text(self) -> str:
@@ -109,7 +114,7 @@ _ROWS: Final = (
         "sample, and end: their CPUs, GPUs and memory are free. Nothing is lost, and on a CPU the curves will be the "
         "same to the last bit. A trainer that has not saved within ten minutes is killed; its trial goes on from its "
         "newest checkpoint.",
-        conflict="its trials have ended",
+        conflict="its trials have ended, or it is being cancelled",
         more="#pausing",
         command=Command(
             goal="PAUSED",
@@ -130,7 +135,7 @@ _ROWS: Final = (
         name="resume",
         path="sweeps/{sweep_id}/resume",
         does="Let a paused sweep go on from what its trials have saved.",
-        conflict="it has ended",
+        conflict="it has ended, or is being cancelled",
         more="#pausing",
         command=Command(
             doing="goes on",
@@ -147,7 +152,8 @@ _ROWS: Final = (
         name="cancel",
         path="sweeps/{sweep_id}/cancel",
         does="Stop a sweep.",
-        details="Running trials end within seconds. What they have recorded stays.",
+        details="Running trials end within seconds, and what they have recorded stays. A sweep that no worker has "
+        "claimed is CANCELLED at once.",
         conflict="it has ended otherwise",
         more="states.md",
         command=Command(goal="CANCELLED", doing="is being cancelled", example="sweeps cancel demo --wait"),
@@ -165,9 +171,10 @@ _ROWS: Final = (
         path="sweeps/{sweep_id}/extend",
         does="Give a sweep more configs, seeds, a larger `top_k`, or other limits: the new values of its spec.",
         details="A running sweep goes on with them; one that has ended is QUEUED again, and its report is built anew.",
-        conflict="it can train no more",
+        conflict="it can train no more, or its report is being built",
         more="#more-configs-more-seeds-another-try",
         request="sweep_service.sweep.extension:Extension",
+        argument="extension",
         body='{"seeds": {"confirm": {"seeds": [5, 6, 7]}}}',
         refused="the sweep cannot be extended",
     ),
@@ -175,7 +182,7 @@ _ROWS: Final = (
         name="retry_failed",
         path="sweeps/{sweep_id}/retry-failed",
         does="Try all failed trials of a sweep again, from their newest checkpoints.",
-        conflict="it can train no more, or a trial has used up its time",
+        conflict="it can train no more, its report is being built, or a trial has used up its time",
         more="#more-configs-more-seeds-another-try",
         button=Button(
             text="Try the failed trials again",
@@ -191,7 +198,7 @@ _ROWS: Final = (
         path="trials/{trial_id}/retry",
         does="Try a failed trial again, or one that was stopped by hand, from its newest checkpoint.",
         details="The answer is its sweep. A trial that waits or runs goes on.",
-        conflict="it has ended by itself with a result, or its sweep can train no more",
+        conflict="it has ended by itself with a result, or its sweep can train no more, or builds its report",
         more="#more-configs-more-seeds-another-try",
     ),
     Verb(

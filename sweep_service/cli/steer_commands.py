@@ -60,7 +60,7 @@ def command_of(verb: Verb, words: Command) -> Callable[..., None]:
 
 def _become(sweep: SweepView, words: Command) -> str:
     """Say what has become of a sweep."""
-    if sweep.state != words.goal and sweep.state.is_over:
+    if words.goal and sweep.state != words.goal and sweep.state.is_over:
         return f"has ended: {sweep.state}"
     become = f"is {words.goal.lower()}" if words.goal and sweep.state == words.goal else words.doing
     return "; ".join(filter(None, [become, words.then.format(sweep=sweep.id)]))

@@ -517,6 +517,7 @@ def test_a_page_links_the_reports_before(visitor: httpx.Client, served: Served) 
     page = visitor.get(f"/sweeps/{sweep_id}").text
     assert earlier not in page
     assert "The report is being built anew." in page
+    assert f"/sweeps/{sweep_id}/renew_report" not in page
     assert 'data-again="5.0"' in page
     served.store.put_report(sweep_id, "newer", REPORT | {"html": b"newer"})
     (link,) = re.findall(

@@ -151,6 +151,8 @@ def test_a_page_offers_what_the_state_allows(
     assert f">{state}</span>" in page
     buttons = {verb.page.rpartition("/")[2] for verb in VERBS if verb.page and state in verb.offered}
     assert set(re.findall(rf'action="/sweeps/{sweep_id}/(\w+)"', page)) == buttons
+    shown = [verb.button for verb in TABLE.values() if verb.name in buttons and verb.button]
+    assert all(f' title="{button.hint}"' in page for button in shown if button.hint)
     assert bool(re.search(r'href="/trials/trl_\w+/stop"', page)) is not over
     assert (f'href="/sweeps/{sweep_id}/delete"' in page) is over
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sweep_service.errors import InvalidSpec
 from sweep_service.intake.added_check import MeasuredSweep, check_added
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
@@ -74,7 +75,9 @@ def test_every_reason_comes_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("raw", [None, [], "arithmetic", 7])
 def test_what_is_no_request_is_refused(raw: object, tmp_path: Path) -> None:
-    assert refused(raw, measured(), tmp_path)
+    with pytest.raises(InvalidSpec) as error:
+        check_added(raw, measured(), tmp_path)
+    assert error.value.what == "the benchmarks cannot be added"
 
 
 def test_unknown_and_wrong_fields_are_named(tmp_path: Path) -> None:
