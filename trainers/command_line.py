@@ -209,6 +209,8 @@ def _params(settings: Sequence[str]) -> dict[str, Any]:
         if not equals or not all(part.isidentifier() for part in name.split(".")):
             problems.append(f"{setting}: expected dotted=value, such as loss.beta1=0.3")
             continue
+        if name in params:
+            problems.append(f"{setting}: {name} is set twice; set it once")
         try:
             params[name] = read_yaml(value, setting)
         except YamlError as error:

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from sweep_service.api.problems import Refusal
 from sweep_service.intake.document_size import MAX_DEPTH
 from trainers.config.complaints import shortened
+from trainers.json_text import no_constant, unique_keys
 
 MAX_BYTES = 128 * 1024
 """Largest body. The longest of the examples has 3 KB; two stages of seeds, long lists and labels may have 60."""
@@ -62,10 +63,10 @@ def parse(body: bytes) -> Any:
     try:
         value = json.loads(
             body.decode(),
-            parse_constant=_no_constant,
+            parse_constant=no_constant,
             parse_float=_finite,
             parse_int=_not_endless,
-            object_pairs_hook=_unique_keys,
+            object_pairs_hook=unique_keys,
         )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
@@ -80,10 +81,6 @@ def parse(body: bytes) -> Any:
 
 def _malformed(reason: str) -> Refusal:
     return Refusal(400, "MALFORMED_JSON", f"the body is not valid JSON: {reason}")
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _finite(text: str) -> float:
@@ -101,15 +98,6 @@ def _not_endless(text: str) -> int:
 
 def _too_large(text: str, largest: str) -> Refusal:
     return Refusal(422, "INVALID_REQUEST", f"the number {shortened(text, 40)} of the body is too large; {largest}")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"the key {key[:40]!r} appears twice in one object")
-        result[key] = value
-    return result
 
 
 def _limit_depth(value: Any) -> None:

@@ -114,6 +114,8 @@ def ls(
     if wrong := next((condition for condition in label or () if "=" not in condition), None):
         raise typer.BadParameter(f"{wrong!r} has no text; write it as team=rl", param_hint="--label")
     labels = {name: value for name, _, value in (condition.partition("=") for condition in label or ())}
+    if len(labels) < len(set(label or ())):
+        raise typer.BadParameter("a sweep has one text of each label; name each once", param_hint="--label")
     with connect() as client:
         page = client.newest_sweeps(
             limit, state or (), labels, text=text or "", created_after=after, created_before=before

@@ -5,8 +5,10 @@ repair it; what keeps them all becomes events as our trainer writes them.
 """
 
 import hashlib
+import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
@@ -14,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from trainers.evaluation.estimates import Counts, average_pass_at_k
 from trainers.evaluation.problem_counts import ProblemCounts
 from trainers.evaluation.problem_parts import PARTS, part_metric, split_problems
+from trainers.json_text import RepeatedKey, unique_keys
 
 MAX_LINE: Final = 1 << 20
 """Most bytes of one line."""
@@ -152,6 +155,11 @@ class OwnEvents:
         """
         if not line.strip():
             raise BadEvent("the line is empty; write one event on each")
+        with suppress(ValueError, RecursionError):  # a line that is no JSON is told below
+            try:
+                json.loads(line, object_pairs_hook=unique_keys)
+            except RepeatedKey as error:
+                raise BadEvent(f"{error}; give it once") from None
         try:
             event = _EVENTS.validate_json(line.removesuffix(b"\n"))
         except ValidationError as error:

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from trainers.errors import ConfigError
+from trainers.json_text import no_constant, unique_keys
 
 FORMS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 """Suffixes of the files that can be read; all but .parquet may be followed by .gz."""
@@ -82,14 +83,21 @@ def _rows(path: Path, form: str) -> Iterator[Any]:
             if len(columns) == 1 and any(separator in columns[0] for separator in ";,|\t"):
                 separator = "tab" if form == ".tsv" else "comma"
                 raise ValueError(f"one column named {columns[0]!r}: is the separator a {separator}?")
+            _check_columns([name for name in columns if name])
             yield from table
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    """Refuse a column of which another one would hide the values. Raises: ValueError."""
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two columns are named {repeated!r}; rename one")
 
 
 def _json_lines(lines: Iterable[str]) -> Iterator[Any]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield json.loads(line, parse_constant=_refuse_constant)
+                yield json.loads(line, parse_constant=no_constant, object_pairs_hook=unique_keys)
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
 
@@ -97,8 +105,8 @@ def _json_lines(lines: Iterable[str]) -> Iterator[Any]:
 def _json(text: str) -> Iterator[Any]:
     """Yield the objects of a list, of the only list in an object, or of lines; datasets are published in all three."""
     try:
-        value: Any = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError:
+        value: Any = json.loads(text, parse_constant=no_constant, object_pairs_hook=unique_keys)
+    except json.JSONDecodeError:
         if text.lstrip().startswith("["):
             raise
         yield from _json_lines(text.split("\n"))
@@ -115,16 +123,14 @@ def _json(text: str) -> Iterator[Any]:
 
 def _parquet(path: Path) -> Iterator[Any]:
     import datasets
+    import pyarrow.parquet
 
+    _check_columns(pyarrow.parquet.read_schema(path).names)
     table: Any = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
     for name, feature in (table.features or {}).items():
         if isinstance(feature, datasets.Image | datasets.Audio | datasets.Video):
             raise ConfigError(f"{path.name}: column {name} holds no text ({type(feature).__name__}); only text is used")
     yield from table
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _plain(value: Any, place: str) -> Any:

@@ -91,6 +91,8 @@ def test_sweeps_are_listed_with_their_labels_and_by_what_is_asked(served: Served
         assert [sweep["name"] for sweep in found] == names, asked
     assert "no such sweeps" in sweeps("ls", "nothing").err
     assert sweeps("ls", "--label", "team").code == 2
+    assert "name each once" in sweeps("ls", "--label", "team=a", "--label", "team=b").err
+    assert sweeps("ls", "--label", "team=rl", "--label", "team=rl").code == 0
     wrong = sweeps("ls", "--created-after", "yesterday")
     assert (wrong.code, "7d" in wrong.err) == (2, True)
 

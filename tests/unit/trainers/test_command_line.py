@@ -135,6 +135,7 @@ def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:
         (["seed.deep=1"], "seed is a value, not a group of settings"),
         (["seed={"], "^seed={, line 1, column 2: not valid YAML: "),
         (["..=3"], r"^\.\.=3: expected dotted=value, such as loss\.beta1=0\.3"),
+        (["seed=1", "seed=2"], "seed=2: seed is set twice; set it once"),
         (["=3"], "^=3: expected dotted=value"),
         (["loss.=3"], "^loss.=3: expected dotted=value"),
         (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'name'\?"),

@@ -228,6 +228,11 @@ def test_what_is_no_object_of_json_is_told(text: bytes) -> None:
         OwnEvents(10, METRIC).take(text)
 
 
+def test_a_key_that_comes_twice_is_told() -> None:
+    with pytest.raises(BadEvent, match="the key 'loss' appears twice in one object; give it once"):
+        OwnEvents(10, METRIC).take(b'{"type": "step", "step": 1, "metrics": {"loss": 1.0, "loss": 2.0}}\n')
+
+
 def test_another_objective_than_avg_at_k_must_be_in_every_evaluation() -> None:
     taken = OwnEvents(10, "eval/reward_mean")
     taken.take(line(type="evaluation", step=0, metrics={"eval/reward_mean": 0.5}))

@@ -61,6 +61,21 @@ def test_columns_of_a_table_are_texts(tmp_path: Path) -> None:
     ]
 
 
+def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table([pa.array(["4"]), pa.array(["7"])], names=["a", "a"]), tmp_path / "rows.parquet")
+    with pytest.raises(ConfigError, match=r"read as \.parquet: two columns are named 'a'; rename one"):
+        add_local_dataset(tmp_path / "rows.parquet", tmp_path / "cache", "mine")
+
+
+def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,,\n1,,\n")
+    add_local_dataset(tmp_path / "rows.csv", tmp_path / "cache", "mine")
+    assert [row["a"] for row in kept(tmp_path / "cache")] == ["1"]
+
+
 def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> None:
     import datetime
 
@@ -86,6 +101,15 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
         ("rows.jsonl", '{"a": 1}\n{"a"\n', "rows.jsonl cannot be read as .jsonl: line 2"),
         ("rows.jsonl", '{"a": ' + "[" * 5000 + "]" * 5000 + "}\n", "read as .jsonl: its values are nested too deep"),
         ("rows.json", '{"a": 1, "b": 2}', "expected a list of objects, or an object with one such list"),
+        (
+            "rows.jsonl",
+            '{"a": 1}\n{"a": 1, "b": {"c": 1, "c": 2}}\n',
+            "line 2: the key 'c' appears twice in one object",
+        ),
+        ("rows.json", '[{"a": 1, "a": 2}]', "read as .json: the key 'a' appears twice in one object"),
+        ("rows.json", '{"data": [\n{"a": 1, "a": 2}]}', "read as .json: the key 'a' appears twice in one object"),
+        ("rows.csv", "a,b,a\n1,2,3\n", "rows.csv cannot be read as .csv: two columns are named 'a'; rename one"),
+        ("rows.tsv", "a\tb\ta\n1\t2\t3\n", "two columns are named 'a'; rename one"),
         ("rows.csv", "a,b\n1,2,3\n", "rows.csv, row 1: more values than the first line names columns"),
         ("rows.csv", 'a,b\n1,"2\n', "rows.csv cannot be read as .csv"),
         ("rows.csv", "a;b\n1;2\n", "one column named 'a;b': is the separator a comma?"),
