@@ -177,11 +177,17 @@ def held(target: Path, kind: str) -> Generator[None]:
 
 @contextmanager
 def about(source: str) -> Generator[None]:
-    """Begin each problem of a ConfigError with the source that it is about."""
+    """Begin each problem of a ConfigError with the source that it is about, which may be the file that it names."""
+
+    def begun(problem: str) -> str:
+        file = Path(source).name
+        named = re.match(rf"{re.escape(file)}(?=[ ,:])", problem)
+        return f"{source}{problem[len(file) :]}" if named else f"{source}: {problem}"
+
     try:
         yield
     except ConfigError as error:
-        raise type(error)(*(f"{source}: {problem}" for problem in error.problems)) from error
+        raise type(error)(*map(begun, error.problems)) from error
 
 
 def remove_entry(cache: Path, entry_type: type[AnyEntry], name: str) -> int:

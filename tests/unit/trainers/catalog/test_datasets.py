@@ -129,6 +129,7 @@ def test_what_is_no_dataset_is_refused_and_leaves_nothing(
     with pytest.raises(ConfigError) as refused:
         add_local_dataset(tmp_path / name, tmp_path / "cache", "mine")
     assert refusal in str(refused.value)
+    assert str(refused.value).count(name) == 1
     assert [path.name for path in (tmp_path / "cache" / "datasets").iterdir()] == [".mine~lock"]
 
 
