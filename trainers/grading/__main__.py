@@ -15,11 +15,14 @@ import sys
 import warnings
 from typing import Any, Final
 
+import sympy
 import sympy.core.random
 from math_verify import LatexExtractionConfig, parse, verify
 
 from trainers.process.lifeline import follow_parent
 
+_ACCURACY: Final = 1e-60
+"""Largest relative difference of two forms of one exact number, as sympy computes it."""
 _BOX_ONLY: Final = (LatexExtractionConfig(boxed_match_priority=0),)
 
 
@@ -66,7 +69,25 @@ def equal(gold: str, answer: str) -> bool:
     golds = _parse(gold)
     if all(isinstance(value, str) for value in golds):
         raise UnreadableGoldError(f"math-verify cannot read the gold answer {gold!r}")
-    return verify(golds, _parse(answer), timeout_seconds=None)
+    answers = _parse(answer)
+    if not verify(golds, answers, timeout_seconds=None):
+        return False
+    return "%" in gold + answer or not _differ(golds[0], answers[0])  # 50\% equals 50 and 0.5
+
+
+def _differ(gold: Any, answer: Any) -> bool:
+    """True of two exact numbers that are not equal: math-verify rounds both to six digits."""
+    if not (_is_exact(gold) and _is_exact(answer)):
+        return False
+    try:
+        one, other, difference = (abs(sympy.N(value, 30)) for value in (gold, answer, gold - answer))
+    except (ArithmeticError, TypeError, ValueError, RecursionError):
+        return False  # math-verify could read what sympy cannot compute
+    return all(size.is_finite for size in (one, other, difference)) and bool(difference > max(one, other) * _ACCURACY)
+
+
+def _is_exact(value: Any) -> bool:
+    return isinstance(value, sympy.Expr) and bool(value.is_number) and not value.has(sympy.Float)
 
 
 def _parse(answer: str) -> list[Any]:

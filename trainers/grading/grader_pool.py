@@ -27,7 +27,7 @@ class GradingCounts:
     """Counts of the answers judged so far, by how they were decided: all but the last add up to their number."""
 
     exact: int = 0
-    """Number decided by text: the same, another integer, or too long to be an answer."""
+    """Number decided by text: the same, another number, or too long to be an answer."""
     cached: int = 0
     """Number decided before, or asked more than once in a call."""
     verified: int = 0

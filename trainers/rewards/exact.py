@@ -1,8 +1,8 @@
 r"""Reward "exact": the last `\boxed{}`, or else the last line, is the right answer as a text."""
 
+from trainers.grading.latex_forms import as_latex
 from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
-from trainers.tasks.unicode_forms import without_layout
 
 
 class ExactReward(OneByOne):
@@ -21,4 +21,4 @@ class ExactReward(OneByOne):
 
 def normalised(text: str) -> str:
     """Return one form for texts that differ in case, white space, Unicode's layout or a full stop at the end."""
-    return " ".join(without_layout(text).casefold().split()).removesuffix(".").rstrip()
+    return " ".join(as_latex(text).casefold().split()).removesuffix(".").rstrip()

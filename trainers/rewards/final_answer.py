@@ -1,27 +1,74 @@
 """Finds the final answer in a text."""
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 LONG: Final = 60
 """Characters: more than a final answer has."""
-_BRACES: Final = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
+_BRACES: Final = re.compile(
+    r"\\(?:boxed|fbox)(?:\s*\{|\s*(?P<number>[-+]?[0-9](?:[0-9.,]*[0-9])?)|\s+(?P<letter>[A-Z](?![A-Za-z]))|)"
+    r"|\\[{}]|[{}]"
+)
+_INNER: Final = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_NAMED: Final = r"\s*(?:[A-Za-z](?:_\{?\w{1,9}\}?)?\s*=)?\s*"
+_NEXT_PART: Final = re.compile(
+    rf"\s*(?:\$|\\[)\]])?\s*(?:[,;]\s*)?(?:[,;]|and|or|\\text\{{\s*(?:and|or)\s*\}})\s*(?:\$|\\[(\[])?{_NAMED}"
+)
+_FARTHEST: Final = 60
+"""Most characters between two boxes that are parts of one answer."""
+
+
+class _Box(NamedTuple):
+    """A closed box: where it begins and ends in the text, and where its content does."""
+
+    begin: int
+    first: int
+    last: int
+    end: int
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return the content of the `\boxed{...}` that begins last among the closed ones, in one pass over the text."""
-    opened: list[int | None] = []  # where the content of a box begins; None for another brace
-    begin, content = -1, None
+    r"""Return the content of the last `\boxed{...}` or `\fbox{...}`, in one pass over the text; None without any.
+
+    It is empty if the box that begins last is not closed. `\boxed 5` is read, and `\boxed{...}` in a box is a part of
+    its content. Boxes between which nothing but `,`, `and` or `or` stands, and perhaps `x =`, are parts of one answer:
+    they are joined by commas, equal ones once.
+    """
+    boxes, open_at = _boxes(text)
+    if open_at > (boxes[-1].begin if boxes else -1):
+        return ""
+    if not boxes:
+        return None
+    parts, later = [boxes[-1]], boxes[-1]
+    for box in reversed(boxes[:-1]):
+        if later.begin - box.end > _FARTHEST or not _NEXT_PART.fullmatch(text, box.end, later.begin):
+            break
+        parts.append(later := box)
+    contents = [_without_inner(text[part.first : part.last]) for part in reversed(parts)]
+    return contents[0] if len(contents) == 1 else ",".join(dict.fromkeys(content.strip() for content in contents))
+
+
+def _without_inner(content: str) -> str:
+    """Return the content of a box without the boxes in it."""
+    plain = _INNER.sub("", content)
+    whole = re.fullmatch(r"\s*\{([^{}]*)\}\s*", plain) if plain != content else None
+    return whole[1] if whole else plain
+
+
+def _boxes(text: str) -> tuple[list[_Box], int]:
+    """Return the outermost closed boxes, and where the last box begins that is not closed; -1 without one."""
+    opened: list[tuple[int, int] | None] = []  # where a box and its content begin; None for another brace
+    boxes: list[_Box] = []
     for match in _BRACES.finditer(text):
-        if match[0].startswith(r"\boxed"):
-            opened.append(match.end())
-        elif match[0] == "{":
-            opened.append(None)
-        elif match[0] == "}" and opened:
-            start = opened.pop()
-            if start is not None and start > begin:
-                begin, content = start, text[start : match.start()]
-    return content
+        if match.lastgroup:
+            boxes.append(_Box(match.start(), *match.span(match.lastgroup), match.end()))
+        elif match[0].endswith("{") and match[0] != r"\{":
+            opened.append((match.start(), match.end()) if len(match[0]) > 1 else None)
+        elif match[0] == "}" and opened and (start := opened.pop()):
+            while boxes and boxes[-1].begin > start[0]:
+                boxes.pop()  # it is a part of this one's content
+            boxes.append(_Box(*start, match.start(), match.end()))
+    return boxes, max((start[0] for start in opened if start), default=-1)
 
 
 def looks_worked(answer: str) -> bool:

@@ -6,14 +6,16 @@ for both; without that division ours are half as large.
 Departs from those recipes, which have math-verify search the whole text: an answer counts only in a box, and only in
 the last one that is closed. That holds for a truncated completion too: it may have stated its answer before it was cut.
 
-Known to be lenient, as math-verify is: `52_8` equals `52`, `x=5` equals `5`, `50\%` equals `50` and `0.5`. Known to be
-strict: `3<x\le 4` is not `(3,4]`, and `\frac{-1\pm\sqrt{17}}{2}` is not its two values.
+Characters of Unicode are read as LaTeX (`trainers/grading/latex_forms.py`). Two written-out decimals, and two exact
+values, are compared exactly; an exact value and a decimal to six digits, as math-verify does it. docs/tasks.md lists
+where graders differ, and what this one takes.
 """
 
 from collections.abc import Sequence
 
 from trainers.grading import GraderPool, Verdict
 from trainers.grading.answers import normal
+from trainers.grading.latex_forms import as_latex
 from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.base import Completion, Judgement, Problem
 
@@ -38,8 +40,8 @@ class MathReward:
 
         Raises: GraderError.
         """
-        answers = [(last_boxed(completion.text) or "").strip() for completion in completions]
-        pairs = [(problem.answer, answer) for problem, answer in zip(problems, answers, strict=True)]
+        answers = [as_latex(last_boxed(completion.text) or "").strip() for completion in completions]
+        pairs = [(as_latex(problem.answer), answer) for problem, answer in zip(problems, answers, strict=True)]
         verdicts = iter(self.graders.grade([pair for pair in pairs if pair[1]]))
         return [_judgement(*pair, next(verdicts)) if pair[1] else _NO_ANSWER for pair in pairs]
 

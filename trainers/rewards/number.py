@@ -7,16 +7,16 @@ from fractions import Fraction
 from typing import Final
 
 from trainers.errors import GraderError
+from trainers.grading.latex_forms import as_latex
+from trainers.grading.unicode_forms import says_by_form, without_layout
 from trainers.rewards.final_answer import LONG, last_boxed, looks_worked
 from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
-from trainers.tasks.unicode_forms import says_by_form
 
 # 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
 _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)}])[-+])?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
 )
-_MORE_THAN_A_NUMBER: Final = re.compile(r"\\(?!(?:[$%,;: ]|text|mathrm))|[!^]")  # \sqrt{4}, \frac12, 5!, 2^{n}
-_PI: Final = "\N{GREEK SMALL LETTER PI}"
+_MORE_THAN_A_NUMBER: Final = re.compile(r"\\(?!(?:[$%,;: ]|text|mathrm|mu ))|[!^]")  # \sqrt{4}, \frac12, 5!, 2^{n}
 _MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
 _LONGEST: Final = 100  # characters
 
@@ -37,24 +37,22 @@ class NumberReward(OneByOne):
         if boxed is not None:
             value = value_of(boxed)
         else:
-            numbers = [] if completion.truncated else _NUMBER.findall(completion.text.translate(_MINUS))
+            numbers = [] if completion.truncated else _NUMBER.findall(without_layout(completion.text).translate(_MINUS))
             value = _value(numbers[-1]) if numbers else None
         return Judgement(float(value == right), value == right, None if value is None else str(value))
 
 
 def value_of(text: str) -> Fraction | None:
     r"""Return the value of the text's only number: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` has none."""
-    text = text.translate(_MINUS).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
+    text = as_latex(text).replace(r"\!", "").replace("{,}", ",").replace(r"^\circ", "")  # 1,\!000 and 1{,}000
     more = _MORE_THAN_A_NUMBER.search(text) or any(map(_is_mathematical, text))
     numbers = [] if more else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None
 
 
 def _is_mathematical(character: str) -> bool:
-    """True for a character for which LaTeX has a command: √, ±, ², ½, π."""
-    if character.isascii():
-        return False
-    return character == _PI or says_by_form(character) or unicodedata.category(character) == "Sm"
+    """True for a symbol of mathematics that has no LaTeX command here, and for a number in a circle."""
+    return not character.isascii() and (unicodedata.category(character) == "Sm" or says_by_form(character))
 
 
 def no_number(problem: str, answer: str) -> str:

@@ -8,7 +8,7 @@ punctuation outside numbers, quotation marks, `$`, braces, and LaTeX that only s
 import re
 from typing import Final
 
-from trainers.tasks.unicode_forms import without_layout
+from trainers.grading.unicode_forms import without_layout
 
 _TOKENS: Final = re.compile(r"(?:(?<![\w.])\.)?\d+(?:[.,]\d+)*|[^\W\d_]+|\\[a-z]+|\\.|\S", re.DOTALL)
 _APOSTROPHE: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]"

@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.tasks.unicode_forms import says_by_form, without_layout
+from trainers.grading.unicode_forms import says_by_form, without_layout
 
 
 def test_only_forms_without_a_meaning_are_layout() -> None:
