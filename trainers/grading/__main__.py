@@ -21,8 +21,9 @@ from math_verify import LatexExtractionConfig, parse, verify
 
 from trainers.process.lifeline import follow_parent
 
-_ACCURACY: Final = 1e-60
-"""Largest relative difference of two forms of one exact number, as sympy computes it."""
+_DECIMAL_ACCURACY: Final = 1e-5
+"""Largest relative difference of an exact value and its decimal."""
+_SLOW: Final = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit)
 _BOX_ONLY: Final = (LatexExtractionConfig(boxed_match_priority=0),)
 
 
@@ -76,18 +77,21 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _differ(gold: Any, answer: Any) -> bool:
-    """True of two exact numbers that are not equal: math-verify rounds both to six digits."""
-    if not (_is_exact(gold) and _is_exact(answer)):
+    """True of two numbers that are not equal: math-verify rounds both to six decimals, however small they are.
+
+    Exact numbers are compared exactly, and with decimals relative to their size.
+    """
+    if not all(isinstance(value, sympy.Expr) and value.is_number and not value.has(*_SLOW) for value in (gold, answer)):
         return False
     try:
-        one, other, difference = (abs(sympy.N(value, 30)) for value in (gold, answer, gold - answer))
-    except (ArithmeticError, TypeError, ValueError, RecursionError):
+        difference = abs(sympy.N(gold - answer, 30))
+        if not difference.is_finite or difference == 0:
+            return False
+        if gold.has(sympy.Float) or answer.has(sympy.Float):
+            return bool(difference > _DECIMAL_ACCURACY * max(abs(sympy.N(gold)), abs(sympy.N(answer))))
+        return difference._prec > 1  # with a bit of precision the difference is noise
+    except (ArithmeticError, AttributeError, TypeError, ValueError, RecursionError):
         return False  # math-verify could read what sympy cannot compute
-    return all(size.is_finite for size in (one, other, difference)) and bool(difference > max(one, other) * _ACCURACY)
-
-
-def _is_exact(value: Any) -> bool:
-    return isinstance(value, sympy.Expr) and bool(value.is_number) and not value.has(sympy.Float)
 
 
 def _parse(answer: str) -> list[Any]:

@@ -12,7 +12,7 @@ _GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
 _SPACE: Final = re.compile(r"(?<!\\)\\(?:[!,;:]|(?:left|right)(?![a-zA-Z]))")
 _FRACTION: Final = re.compile(r"\\[dtc]frac(?![a-zA-Z])")
 _LOOSE_SPACE: Final = re.compile(r"(?<!\\)(?:(?<![a-zA-Z0-9\s])\s+|\s+(?![a-zA-Z0-9\s]))")
-_NUMBER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<decimals>[0-9]*?)0*)?(?<=[0-9.])")
+_NUMBER: Final = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?")
 _PLAIN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 """The normal form of a number."""
 
@@ -28,9 +28,10 @@ def normal(answer: str) -> str:
         text = text.replace(",", "")
     text = _FRACTION.sub(r"\\frac", _SPACE.sub(" ", text))
     text = " ".join(_LOOSE_SPACE.sub("", text).split())
-    if (number := _NUMBER.fullmatch(text)) and any(map(str.isdigit, text)):
-        digits = f"{number['whole'] or '0'}.{number['decimals'] or ''}".rstrip(".")
-        return f"-{digits}" if number["sign"] == "-" and digits != "0" else digits
+    if (number := _NUMBER.fullmatch(text)) and (number[2] or number[3]):
+        whole, decimals = number[2].lstrip("0") or "0", (number[3] or "").rstrip("0")
+        digits = f"{whole}.{decimals}" if decimals else whole
+        return f"-{digits}" if number[1] == "-" and digits != "0" else digits
     return text
 
 

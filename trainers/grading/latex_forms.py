@@ -32,19 +32,25 @@ _COMMANDS: Final = {
     "\N{DIVISION SLASH}": "/",
     "\N{MINUS SIGN}": "-",
 }
+_DOUBLE_STRUCK: Final = str.maketrans(
+    {unicodedata.lookup(f"DOUBLE-STRUCK CAPITAL {letter}"): rf"\mathbb{{{letter}}}" for letter in "CHNPQRZ"}
+)
+"""Names of sets of numbers, which without their form were other letters."""
 _GREEK: Final = "GREEK SMALL LETTER "
 _SPELLED: Final = {"LAMDA": "lambda"}
 _ROOTS: Final = {"\N{SQUARE ROOT}": r"\sqrt", "\N{CUBE ROOT}": r"\sqrt[3]", "\N{FOURTH ROOT}": r"\sqrt[4]"}
 _ROOT: Final = re.compile(
     rf"([{''.join(_ROOTS)}])\s*(?:\{{([^{{}}]*)\}}|\(([^()]*)\)|([0-9]+(?:\.[0-9]+)?|[A-Za-z]|\\pi))"
 )
-_DASH: Final = re.compile(r"(?<![0-9])[\u2010\u2012\u2013\u2014]|[\u2010\u2012\u2013\u2014](?![0-9])")
+_DASH: Final = re.compile("[\u2010\u2012\u2013\u2014]")
+_RANGE: Final = re.compile(rf"\s*[0-9.,]+{_DASH.pattern}[0-9.,]+\s*")
+_VARIANT: Final = re.compile(r"\\var(?=(?:phi|epsilon|theta|rho|sigma)(?![a-zA-Z]))")
 _OVERLINED: Final = re.compile("((?:[0-9]\N{COMBINING OVERLINE})+)")
 _REPEATING: Final = re.compile(
     r"(?<![0-9.])([0-9]{0,50})\.([0-9]{0,50})\\(?:overline|bar)\s*\{([0-9]{1,50})\}(?![0-9])"
 )
 _REPEATING_DOTS: Final = re.compile(
-    r"(?<![0-9.])([0-9]{0,50})\.([0-9]{0,50})\\dot\s*\{?([0-9])\}?(?:([0-9]{0,50})\\dot\s*\{?([0-9])\}?)?(?![0-9])"
+    r"(?<![0-9.])([0-9]{0,50})\.([0-9]{0,50})\\dot\s*\{?([0-9])\}?+(?:([0-9]{0,50})\\dot\s*\{?([0-9])\}?+)?+(?![0-9])"
 )
 _REPEATING_BRACKETS: Final = re.compile(r"\s*([-+]?)([0-9]{1,50})\.([0-9]{0,50})\(([0-9]{1,50})\)\s*")
 
@@ -52,13 +58,14 @@ _REPEATING_BRACKETS: Final = re.compile(r"\s*([-+]?)([0-9]{1,50})\.([0-9]{0,50})
 def as_latex(text: str) -> str:
     r"""Return the text with its mathematics in LaTeX: signs, fractions, roots, powers, repeating decimals.
 
-    A dash between two digits stays: it may be a range.
+    A dash in a text that is two numbers and a dash stays: it may be a range.
     """
     if not text.isascii():
         text = _OVERLINED.sub(lambda found: rf"\overline{{{found[1].replace(chr(0x305), '')}}}", text)
-        text = "".join(_with_commands(without_layout(text)))
-        text = _DASH.sub("-", text)
+        text = "".join(_with_commands(without_layout(text.translate(_DOUBLE_STRUCK))))
+        text = text if _RANGE.fullmatch(text) else _DASH.sub("-", text)
         text = _ROOT.sub(lambda found: f"{_ROOTS[found[1]]}{{{found[2] or found[3] or found[4] or ''}}}", text)
+    text = _VARIANT.sub(r"\\", text)
     if "." in text:
         text = _REPEATING.sub(lambda found: _fraction(*found.groups()), text)
         text = _REPEATING_DOTS.sub(lambda found: _fraction(found[1], found[2], "".join(found.groups("")[2:])), text)

@@ -21,4 +21,4 @@ class ExactReward(OneByOne):
 
 def normalised(text: str) -> str:
     """Return one form for texts that differ in case, white space, Unicode's layout or a full stop at the end."""
-    return " ".join(as_latex(text).casefold().split()).removesuffix(".").rstrip()
+    return " ".join(as_latex(text.casefold()).split()).removesuffix(".").rstrip()

@@ -4,10 +4,10 @@ The published recipes of CE-GPPO reward +1 and -1. Advantages divided by the gro
 for both; without that division ours are half as large.
 
 Departs from those recipes, which have math-verify search the whole text: an answer counts only in a box, and only in
-the last one that is closed. That holds for a truncated completion too: it may have stated its answer before it was cut.
+the last one. That holds for a truncated completion too: it may have stated its answer before it was cut.
 
 Characters of Unicode are read as LaTeX (`trainers/grading/latex_forms.py`). Two written-out decimals, and two exact
-values, are compared exactly; an exact value and a decimal to six digits, as math-verify does it. docs/tasks.md lists
+values, are compared exactly; an exact value and a decimal to six decimals, as math-verify does it. docs/tasks.md lists
 where graders differ, and what this one takes.
 """
 

@@ -44,7 +44,8 @@ class NumberReward(OneByOne):
 
 def value_of(text: str) -> Fraction | None:
     r"""Return the value of the text's only number: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` has none."""
-    text = as_latex(text).replace(r"\!", "").replace("{,}", ",").replace(r"^\circ", "")  # 1,\!000 and 1{,}000
+    text = as_latex(text).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
+    text = text.replace(r"^\circ", "").replace(r"^{\circ}", "")
     more = _MORE_THAN_A_NUMBER.search(text) or any(map(_is_mathematical, text))
     numbers = [] if more else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None

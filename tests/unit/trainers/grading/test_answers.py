@@ -70,6 +70,12 @@ def test_text_decides_only_what_is_certain(gold: str, answer: str, equal: bool |
     assert equal_by_text(gold, answer) is equal
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("answer", ["0." + "0" * 300_000 + "x", "." + "0" * 300_000 + "1", "0" * 300_000 + "x"])
+def test_a_long_text_takes_no_longer_than_its_length(answer: str) -> None:
+    assert equal_by_text("5", answer) is False
+
+
 @given(st.integers(), st.integers())
 def test_integers_are_decided_as_integers_are(gold: int, answer: int) -> None:
     assert equal_by_text(str(gold), f"{answer:+05,}") is (gold == answer)
