@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -17,6 +18,8 @@ from trainers.json_text import no_constant, unique_keys
 FORMS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 """Suffixes of the files that can be read; all but .parquet may be followed by .gz."""
 _LARGEST_FIELD: Final = 1 << 30
+_REPEATED_COLUMN: Final = re.compile(r"Multiple matches for FieldRef\.Name\((.*?)\) in ")
+"""Begins the error of pyarrow for a column that a Parquet file has twice."""
 
 PROMPT_COLUMNS: Final = ("problem", "question", "prompt", "instruction", "query", "input")
 ANSWER_COLUMNS: Final = ("answer", "final_answer", "solution", "target", "output", "label")
@@ -123,14 +126,17 @@ def _json(text: str) -> Iterator[Any]:
 
 def _parquet(path: Path) -> Iterator[Any]:
     import datasets
-    import pyarrow.parquet
 
-    _check_columns(pyarrow.parquet.read_schema(path).names)
     table: Any = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
     for name, feature in (table.features or {}).items():
         if isinstance(feature, datasets.Image | datasets.Audio | datasets.Video):
             raise ConfigError(f"{path.name}: column {name} holds no text ({type(feature).__name__}); only text is used")
-    yield from table
+    try:
+        yield from table
+    except ValueError as error:
+        if repeated := _REPEATED_COLUMN.match(str(error)):
+            _check_columns([repeated[1]] * 2)
+        raise
 
 
 def _plain(value: Any, place: str) -> Any:

@@ -1,8 +1,8 @@
 """The calls of a tracking server by the projection, written down and compared with the rows of a real store."""
 
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,11 +177,12 @@ class Stop(threading.Event):
         return True
 
 
-def test_a_long_pass_is_followed_by_a_longer_pause(store: Store) -> None:
-    pauses = list[float]()
+def test_a_long_pass_is_followed_by_a_longer_pause(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses, passed = list[float](), [0.0]
+    monkeypatch.setattr("sweep_service.tracking.projector.time", SimpleNamespace(monotonic=lambda: sum(passed)))
     for pass_s in (0.0, 0.1, 0.6):
         recorder, stop = Recorder(), Stop()
-        recorder.experiment = lambda name, pass_s=pass_s: time.sleep(pass_s) or f"id of {name}"
+        recorder.experiment = lambda name, pass_s=pass_s: passed.append(pass_s) or f"id of {name}"
         Projector(store, recorder).run(stop)
         pauses += filter(None, stop.waits[:1])
     assert 1 <= pauses[0] < 3 <= pauses[1] < pauses[2] == 10
