@@ -17,9 +17,9 @@ _BARE: Final = re.compile(  # all of an answer: not the 5 of 5^2, 5/2, 5x or 5, 
 )
 _SPACE: Final = r"(?:\s|~|\\[ ,;:!]|\\q?quad(?![a-z]))*+"
 _NAMED: Final = rf"(?:[A-Za-z](?:_\{{?\w{{1,9}}\}}?)?{_SPACE}=)?{_SPACE}"
+_WORD: Final = r"(?:and|or|\\text\s*\{\s*(?:and|or)\s*\})"
 _NEXT_PART: Final = re.compile(
-    rf"{_SPACE}(?:\$|\\[)\]])?{_SPACE}(?:[,;]{_SPACE})?(?:(?<=[,;])|(?<=[,;]\s)|(?:and|or|\\text\{{\s*(?:and|or)\s*\}}))"
-    rf"{_SPACE}(?:\$|\\[(\[])?{_SPACE}{_NAMED}"
+    rf"{_SPACE}(?:\$|\\[)\]])?{_SPACE}(?:[,;]{_SPACE}{_WORD}?|{_WORD}){_SPACE}(?:\$|\\[(\[])?{_SPACE}{_NAMED}"
 )
 _TEXT: Final = re.compile(r"\\text\s*\{([^{}]*)\}")
 _FARTHEST: Final = 60

@@ -42,6 +42,39 @@ def script(tmp_path: Path, text: str) -> partial[GraderProcess]:
     return partial(GraderProcess, command=[sys.executable, str(file)])
 
 
+READ_ALIKE = [
+    ("\N{VULGAR FRACTION ONE HALF}", r"\frac{1}{2}"),
+    (r"\sqrt{2}", "\N{SQUARE ROOT}2"),
+    ("x\N{SUPERSCRIPT TWO}+1", "1+x^2"),
+    ("\N{EN DASH}5", "-5"),
+    ("\N{INFINITY}", r"\infty"),
+    ("90", "90\N{DEGREE SIGN}"),
+    (r"0.\overline{3}", r"\frac{1}{3}"),
+    ("\N{FULLWIDTH DIGIT FIVE}", "5"),
+]
+DIFFERENT = [("0.1234567", "0.1234568"), (r"\frac{1}{40!}", r"\frac{1}{41!}"), ("3\N{SUPERSCRIPT TWO}", "32")]
+# where graders differ: docs/tasks.md has this table
+CONVENTIONS = [
+    (r"5\text{ m}", r"5\text{ cm}", True),
+    (r"50\%", "0.5", True),
+    ("x=5", "5", True),
+    ("5", "y=5", True),
+    ("x=5", "y=5", False),
+    ("52_8", "52", True),
+    (r"\pi", "3.14159265", True),
+    (r"\frac{1}{3}", "0.333333", True),
+    ("1,1,2", "1,2", True),
+    ("(3,4]", r"3<x\le 4", False),
+    (r"3<x\le 4", "(3,4]", True),
+    ("0.5", "0,5", False),
+    ("1234.5", "1.234,5", False),
+    ("12345", "12 345", False),
+    ("1000", "1e3", False),
+    ("B", r"\text{B) } 12", False),
+    (r"\text{no solution}", r"\emptyset", False),
+]
+
+
 def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "trainers.grading" in command_of(child)]
 
@@ -49,6 +82,22 @@ def children() -> list[psutil.Process]:
 def wait_until_busy(child: psutil.Process) -> None:
     before = child.cpu_times().user
     wait_until("it judges", lambda: child.cpu_times().user > before + 0.3)
+
+
+def test_math_reads_golds_and_completions_alike_and_keeps_to_its_conventions() -> None:
+    pairs = [(gold, answer, True) for pair in READ_ALIKE for gold, answer in (pair, pair[::-1])]
+    pairs += [(gold, answer, False) for pair in DIFFERENT for gold, answer in (pair, pair[::-1])]
+    pairs += CONVENTIONS
+    reward = MathReward(PATIENT_S)
+    try:
+        judged = reward.judge(
+            [Problem("a prompt", gold) for gold, _, _ in pairs],
+            [Completion(rf"So it is \boxed{{{answer}}}.", 9, truncated=False) for _, answer, _ in pairs],
+        )
+    finally:
+        reward.close()
+    verdicts = [(gold, answer, judgement.reward) for (gold, answer, _), judgement in zip(pairs, judged, strict=True)]
+    assert verdicts == [(gold, answer, float(right)) for gold, answer, right in pairs]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

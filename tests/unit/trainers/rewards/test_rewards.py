@@ -67,6 +67,8 @@ def judged(reward: Reward, right: str, text: str, *, truncated: bool = False) ->
         (r"\boxed 2, 3", None),
         (r"\(\boxed 2\), so", "2"),
         (r"\boxed{5} as the \boxed 1 asks", "5"),
+        (r"\boxed{2},  \boxed{3}", "2, 3"),
+        (r"\boxed{2} \; \boxed{3}", "3"),
         (r"\boxed{3}, \boxed{ 3 }", "3"),
         (r"\boxed{2} \boxed{3}", "3"),
         (r"\boxed{2}. And \boxed{3}", "3"),
