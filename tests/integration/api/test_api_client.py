@@ -203,7 +203,7 @@ def test_the_environment_says_where_and_as_whom(
         assert list(found.sweeps()) == []
     copy = tmp_path / "token"
     copy.write_text(served.token)
-    monkeypatch.setenv("SWEEPS_HOME", str(tmp_path / "nowhere"))
+    (home / "address.json").write_text("not read where SWEEPS_URL says it")
     monkeypatch.setenv("SWEEPS_TOKEN_FILE", str(copy))
     monkeypatch.setenv("SWEEPS_URL", served.url)
     with Client.from_env() as told:
