@@ -13,11 +13,14 @@ from sweep_service.cli.output import print_facts, print_table, say, stdout
 from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 from trainers.catalog.new_entry import origin_text, size_text
 from trainers.catalog.row_files import likely_columns
+from trainers.tasks.row_values import MISSING, is_chat, value_at
 
 _MAX_VALUE: Final = 160
 """Most characters of a value that are shown."""
 _AFTER: Final = "####"
 _BOXED: Final = "\\boxed"
+_TRUTH: Final = "reward_model.ground_truth"
+"""Path to the answer in the format of verl."""
 
 
 def print_entries(entries: Sequence[ModelEntry | DatasetEntry | BenchmarkEntry]) -> None:
@@ -97,7 +100,18 @@ def print_benchmark(entry: BenchmarkEntry, folder: Path, first: Mapping[str, Any
 def mapping(columns: Collection[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Guess which columns hold problem and answer; return the settings of a spec that name them."""
     settings = {setting: column for setting, column in likely_columns(columns)._asdict().items() if column}
-    answers = [str(row.get(settings.get("answer", ""))) for row in rows]
+    if {"instruction", "input"} <= set(columns):
+        settings["prompt"] = r'"{instruction}\n\n{input}"'
+    if chat := next((name for name in columns if any(is_chat(row.get(name)) for row in rows)), None):
+        settings |= {"prompt": chat, "template": "chat"}
+    if any(value_at(row, _TRUTH) is not MISSING for row in rows):
+        settings["answer"] = _TRUTH
+    elif chat and "answer" not in settings:
+        last = next(row[chat][-1] for row in rows if is_chat(row.get(chat)))
+        fields = {"assistant": "content", "gpt": "value"}  # by the role of who replies
+        if field := fields.get(last.get("role") or last.get("from")):
+            settings["answer"] = f"{chat}.-1.{field}"
+    answers = [str(value_at(row, settings.get("answer", ""))) for row in rows]
     if any(_AFTER in answer for answer in answers):
         settings["answer_after"] = f'"{_AFTER}"'
     elif any(_BOXED in answer for answer in answers):

@@ -145,7 +145,7 @@ def _model_reasons(config: TrainingConfig, model: PretrainedModel, catalog: Cata
 
 def _data_reasons(task: WordProblemsTask, catalog: Catalog) -> Iterator[Reason]:
     data, validation = task.data, task.validation
-    columns = [("prompt", data.prompt), ("answer", data.answer)]
+    columns = [*(("prompt", column) for column in data.prompt_columns), ("answer", data.answer)]
     yield from _dataset_reasons(catalog, "task.data", data, columns)
     benchmarks = [("task.apart_from", name) for name in task.apart_from]
     if validation and validation.benchmark:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainers.errors import StoppedError
 from trainers.policy.model_folder import weights_folder
-from trainers.tasks.base import Completion
-from trainers.tasks.prompts import chat_prompt, end_tokens, token_ids
+from trainers.tasks.base import Completion, Problem
+from trainers.tasks.prompts import chat_prompts, end_tokens, token_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class ModelReader:
         """Return the token ids of a problem's prompt."""
         text = problem + sampling.prompt_suffix
         if sampling.chat:
-            text = chat_prompt(self._tokenizer, text, None, {})
+            (text,) = chat_prompts(self._tokenizer, [Problem(text, "")], None, {})
         return token_ids(self._tokenizer, [text], chat=sampling.chat)[0]
 
     def completion(self, ids: Sequence[int], ends: Sequence[int]) -> Completion:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -81,8 +82,10 @@ def _rows(path: Path, form: str) -> Iterator[Any]:
             yield from _json(file.read())
         else:
             csv.field_size_limit(_LARGEST_FIELD)
-            table = csv.DictReader(file, delimiter="\t" if form == ".tsv" else ",", strict=True)
-            columns = table.fieldnames or ()
+            between, head = "\t" if form == ".tsv" else ",", file.readline()
+            spaced = f"{between} " in head  # as people write tables by hand
+            table = csv.DictReader(chain([head], file), delimiter=between, skipinitialspace=spaced, strict=True)
+            table.fieldnames = columns = [name.strip() for name in table.fieldnames or ()]
             if len(columns) == 1 and any(separator in columns[0] for separator in ";,|\t"):
                 separator = "tab" if form == ".tsv" else "comma"
                 raise ValueError(f"one column named {columns[0]!r}: is the separator a {separator}?")

@@ -1,11 +1,15 @@
 """The rows and columns of a dataset that become problems."""
 
+import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from trainers.config.base import SPLIT_PATTERN, CatalogName, Frozen
+
+COLUMN_OF_TEXT: Final = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+"""A column's name in a text that several columns go into, in braces; `{{` and `}}` stand for the braces themselves."""
 
 Split = Annotated[str, StringConstraints(pattern=SPLIT_PATTERN)]
 Value = bool | int | float | str
@@ -59,12 +63,18 @@ Filter = dict[str, Allowed]
 class DataConfig(Frozen):
     """Dataset, rows, and the prompt made from a row.
 
-    A column is named as it is in the dataset; `a.b` is field `b` of column `a`, `a.0` the first entry of its list.
+    A column is named as it is in the dataset; `a.b` is field `b` of column `a`, `a.0` the first entry of its list, and
+    `a.-1` the last.
     """
 
     ref: CatalogName = Field(default="shop-sums", description="A dataset of the catalog, or shop-sums of the package.")
     split: Split = "train"
-    prompt: str = Field(default="problem", min_length=1, description="Column with the problem.")
+    prompt: str = Field(
+        default="problem",
+        min_length=1,
+        description="Column with the problem, a text or the messages of a chat; or a text with columns in braces, "
+        'such as "{instruction}\\n\\n{input}".',
+    )
     answer: str = Field(default="answer", min_length=1, description="Column with the final answer, a text or number.")
     answer_after: str | None = Field(
         default=None, min_length=1, description="The answer is what follows the last such text; null: the whole column."
@@ -74,7 +84,9 @@ class DataConfig(Frozen):
         default={}, description="Columns and what they may hold: values, or {min, max}. Other rows are left out."
     )
     system: str | None = Field(
-        default=None, min_length=1, description="A chat's system turn; raw: text before every problem."
+        default=None,
+        min_length=1,
+        description="A chat's system turn, where its row has none; raw: text before every problem.",
     )
     suffix: str = Field(default="\nPut the final answer in \\boxed{}.\n", description="Text right after every problem.")
     template: Literal["raw", "chat"] = Field(
@@ -84,7 +96,14 @@ class DataConfig(Frozen):
         default={}, description="Passed to the chat template, such as enable_thinking: false."
     )
 
+    @property
+    def prompt_columns(self) -> tuple[str, ...]:
+        """The columns that the prompt is made of."""
+        return tuple(name for name in COLUMN_OF_TEXT.findall(self.prompt) if name) or (self.prompt,)
+
     def _refusals(self) -> Iterator[str]:
+        if self.answer in self.prompt_columns:
+            yield f"prompt and answer are both {self.answer}: every prompt would show its answer; name another column"
         if self.answer_boxed and self.answer_after is not None:
             yield "answer_after and answer_boxed are two ways to find the answer in its column; give one"
         elif self.template_options and self.template == "raw":

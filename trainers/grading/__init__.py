@@ -5,5 +5,6 @@ Child processes hold what can hang, crash or eat memory; `GraderPool` is all tha
 
 from trainers.grading.grader_pool import GraderPool, GradingCounts
 from trainers.grading.grader_process import Verdict
+from trainers.grading.readable_golds import unreadable_golds
 
-__all__ = ["GraderPool", "GradingCounts", "Verdict"]
+__all__ = ["GraderPool", "GradingCounts", "Verdict", "unreadable_golds"]

@@ -4,6 +4,8 @@ r"""The child: judges pairs of answers by math-verify, one JSON object a line, u
     out   {"ready": true}            once, when it has shown that it can judge
           {"id": 1, "equal": true}   or {"id": 1, "error": "why it cannot be judged"}
 
+A question without an answer asks whether the gold answer can be read; the reply is then as if it were its own answer.
+
 By hand: echo '{"id": 1, "gold": "1/2", "answer": "0.5"}' | python -m trainers.grading
 """
 
@@ -50,7 +52,8 @@ def main() -> int:
     for line in sys.stdin:
         question = json.loads(line)
         try:
-            verdict = {"equal": equal(question["gold"], question["answer"])}
+            answer = question.get("answer")
+            verdict = {"equal": bool(_read(question["gold"])) if answer is None else equal(question["gold"], answer)}
         except UnreadableGoldError as error:
             verdict = {"error": str(error)}
         replies.write(json.dumps({"id": question["id"], **verdict}) + "\n")
@@ -67,13 +70,19 @@ def equal(gold: str, answer: str) -> bool:
     Raises: UnreadableGoldError.
     """
     sympy.core.random.seed(0)
-    golds = _parse(gold)
-    if all(isinstance(value, str) for value in golds):
-        raise UnreadableGoldError(f"math-verify cannot read the gold answer {gold!r}")
+    golds = _read(gold)
     answers = _parse(answer)
     if not verify(golds, answers, timeout_seconds=None):
         return False
     return "%" in gold + answer or not _differ(golds[0], answers[0])  # 50\% equals 50 and 0.5
+
+
+def _read(gold: str) -> list[Any]:
+    """Return the sympy value of a gold answer and its text. Raises: UnreadableGoldError."""
+    values = _parse(gold)
+    if all(isinstance(value, str) for value in values):
+        raise UnreadableGoldError(f"math-verify cannot read the gold answer {gold!r}")
+    return values
 
 
 def _differ(gold: Any, answer: Any) -> bool:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from trainers.errors import GraderError
 from trainers.grading.answers import LONGEST_ANSWER, equal_by_text
@@ -12,6 +12,10 @@ from trainers.grading.grader_process import GraderProcess, Verdict
 
 Pair = tuple[str, str]
 """Gold answer, and answer to judge."""
+_Question = tuple[str, str | None]
+"""A pair; or a gold answer and None: can it be read?"""
+
+AnyQuestion = TypeVar("AnyQuestion", bound=_Question)
 
 WINDOW: Final = 200
 """Number of the last questions to children among which failures are counted."""
@@ -95,9 +99,17 @@ class GraderPool:
         """
         verdicts = [self._decided(pair) for pair in pairs]
         undecided = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None]
-        answered = self._ask(dict.fromkeys(undecided))
+        answered = self._ask(dict.fromkeys(undecided), self._record)
         self.counts.cached += len(undecided) - len(answered)
         return [verdict or answered[pair] for pair, verdict in zip(pairs, verdicts, strict=True)]
+
+    def read(self, golds: Sequence[str]) -> list[bool]:
+        """Tell of each gold answer whether math-verify can read it within the limits.
+
+        Raises: GraderError, if children cannot start.
+        """
+        answered = self._ask([(gold, None) for gold in dict.fromkeys(golds)], lambda _, __: None)
+        return [bool(answered[gold, None].equal) for gold in golds]
 
     def _decided(self, pair: Pair) -> Verdict | None:
         if len(pair[0]) > LONGEST_ANSWER:
@@ -113,11 +125,13 @@ class GraderPool:
             verdict = Verdict(equal)
         return verdict
 
-    def _ask(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
-        """Have children judge each pair. This terminates, because every child replies or is ended at a limit."""
-        waiting = deque((pair, True) for pair in pairs)  # True: it may be asked once more
-        busy: dict[GraderProcess, tuple[Pair, bool]] = {}
-        answered: dict[Pair, Verdict] = {}
+    def _ask(
+        self, questions: Iterable[AnyQuestion], record: Callable[[AnyQuestion, Verdict], None]
+    ) -> dict[AnyQuestion, Verdict]:
+        """Have children answer each question. This ends, because every child replies or is ended at a limit."""
+        waiting = deque((question, True) for question in questions)  # True: it may be asked once more
+        busy: dict[GraderProcess, tuple[AnyQuestion, bool]] = {}
+        answered: dict[AnyQuestion, Verdict] = {}
         try:
             while waiting or busy:
                 while waiting and len(busy) < self._processes:
@@ -125,7 +139,7 @@ class GraderPool:
                     busy[grader] = waiting.popleft()
                     grader.ask(*busy[grader][0])
                 wait([grader.fileno() for grader in busy], _LOOK_EVERY_S)
-                for grader, (pair, may_retry) in list(busy.items()):
+                for grader, (question, may_retry) in list(busy.items()):
                     verdict = grader.poll()
                     if verdict is None:
                         continue
@@ -135,10 +149,10 @@ class GraderPool:
                     else:
                         self._idle.append(grader)
                     if verdict.equal is None and grader.ended and may_retry:
-                        waiting.append((pair, False))
+                        waiting.append((question, False))
                     else:
-                        answered[pair] = verdict
-                        self._record(pair, verdict)
+                        answered[question] = verdict
+                        record(question, verdict)
         finally:
             for grader in busy:  # none, unless this was interrupted
                 grader.close()

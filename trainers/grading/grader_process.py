@@ -87,14 +87,17 @@ class GraderProcess:
         """The file descriptor that becomes readable with a reply."""
         return self._replies.fileno()
 
-    def ask(self, gold: str, answer: str) -> None:
-        """Send a question. It fits into the pipe, so this does not wait; `poll` notices a child that has died."""
+    def ask(self, gold: str, answer: str | None) -> None:
+        """Send a question; without an answer: can the gold answer be read?
+
+        It fits into the pipe, so this does not wait; `poll` notices a child that has died.
+        """
         self._number += 1
         self._asked_at = time.monotonic()
         if self._processor_s is not None:
             self._processor_s = self._used_s()
         with suppress(BrokenPipeError):
-            question = {"id": self._number, "gold": gold, "answer": answer}
+            question = {"id": self._number, "gold": gold, **({} if answer is None else {"answer": answer})}
             self._questions.write(json.dumps(question).encode("ascii") + b"\n")
 
     def poll(self) -> Verdict | None:

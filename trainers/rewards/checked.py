@@ -2,10 +2,18 @@
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from trainers.errors import GraderError
 from trainers.tasks.base import Completion, Judgement, Problem, Reward
+
+
+class Unread(NamedTuple):
+    """The reward that cannot read a right answer, and why."""
+
+    reward: str
+    reason: str
 
 
 class CheckedReward:
@@ -41,6 +49,24 @@ class CheckedReward:
         if fault:
             raise GraderError(f"the reward {self._name} returned {fault}; correct its judge()")
         return [self._counted(judgement) for judgement in judgements]
+
+    def unreadable(self, answers: Sequence[str], cache: Path) -> dict[str, Unread]:
+        """Return the right answers that the reward cannot read, by answer; none, if it cannot say.
+
+        Args:
+            cache: folder in which it may keep what it learned.
+        Raises: GraderError, if the reward raises.
+        """
+        ask = getattr(self._reward, "unreadable", None)
+        try:
+            reasons = dict[str, str](ask(answers, cache)) if ask else {}
+        except GraderError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever code of a package does
+            raise GraderError(
+                f"the reward {self._name} raised {type(error).__name__} in unreadable(): {error}; correct it"
+            ) from error
+        return {answer: Unread(self._name, str(reason)) for answer, reason in reasons.items()}
 
     def _counted(self, judgement: Judgement) -> Judgement:
         if judgement.reward is None or not isfinite(judgement.reward):

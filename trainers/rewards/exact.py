@@ -18,6 +18,10 @@ class ExactReward(OneByOne):
         correct = answer is not None and answer == normalised(problem.answer)
         return Judgement(float(correct), correct, answer)
 
+    def unread(self, answer: str) -> str:
+        """Return the reason why a right answer cannot be read; empty if it can."""
+        return "" if normalised(answer) else "holds no text to compare"
+
 
 def normalised(text: str) -> str:
     """Return one form for texts that differ in case, white space, Unicode's layout or a full stop at the end."""

@@ -20,17 +20,24 @@ class ExpressionReward(OneByOne):
 
     def judgement(self, problem: Problem, completion: Completion) -> Judgement:
         """Judge one completion. Raises: GraderError, if the problem's right answer is not a whole number."""
-        try:
-            right = int(problem.answer)
-        except ValueError:
+        if reason := self.unread(problem.answer):
             raise GraderError(
-                f"the reward expression cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is "
-                "not a whole number; choose another reward"
-            ) from None
+                f"the reward expression cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} "
+                f"{reason}; choose another reward"
+            )
+        right = int(problem.answer)
         value = None if completion.truncated else value_of(completion.text)
         if value is None:
             return Judgement(reward=0.0, correct=False)
         return Judgement(float(value == right), value == right, answer=_LEADING_ZEROS.sub("", completion.text))
+
+    def unread(self, answer: str) -> str:
+        """Return the reason why a right answer cannot be read; empty if it can."""
+        try:
+            int(answer)
+        except ValueError:
+            return "is not a whole number"
+        return ""
 
 
 def value_of(expression: str) -> int | None:

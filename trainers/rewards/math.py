@@ -12,8 +12,9 @@ where graders differ, and what this one takes.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from trainers.grading import GraderPool, Verdict
+from trainers.grading import GraderPool, Verdict, unreadable_golds
 from trainers.grading.answers import normal
 from trainers.grading.latex_forms import as_latex
 from trainers.rewards.final_answer import last_boxed
@@ -44,6 +45,13 @@ class MathReward:
         pairs = [(as_latex(problem.answer), answer) for problem, answer in zip(problems, answers, strict=True)]
         verdicts = iter(self.graders.grade([pair for pair in pairs if pair[1]]))
         return [_judgement(*pair, next(verdicts)) if pair[1] else _NO_ANSWER for pair in pairs]
+
+    def unreadable(self, answers: Sequence[str], cache: Path) -> dict[str, str]:
+        """Return the right answers that cannot be read, each with the reason; what was learned is kept in `cache`."""
+        golds = {answer: as_latex(answer) for answer in dict.fromkeys(answers)}
+        with self.graders:  # its child ends with the reading; judging may begin much later
+            reasons = unreadable_golds(golds.values(), self.graders, cache / "grading")
+        return {answer: reasons[gold] for answer, gold in golds.items() if gold in reasons}
 
     def close(self) -> None:
         """End the child process."""

@@ -2,14 +2,13 @@ r"""Reward "number": the number in the last `\boxed{}`, or else the last number 
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
 from trainers.errors import GraderError
 from trainers.grading.latex_forms import as_latex
 from trainers.grading.unicode_forms import says_by_form, without_layout
-from trainers.rewards.final_answer import LONG, last_boxed, looks_worked
+from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 
 # 7  -7  1,234.50  .5  3/4; the sign only where it cannot be a minus between two terms
@@ -32,7 +31,10 @@ class NumberReward(OneByOne):
         """Judge one completion. Raises: GraderError, if the problem's right answer is not a number."""
         right = value_of(problem.answer)
         if right is None:
-            raise GraderError(f"{no_number(problem.prompt, problem.answer)}; {remedy([problem.answer])}")
+            raise GraderError(
+                f"the reward number cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is not "
+                "one number; set task.reward to math"
+            )
         boxed = last_boxed(completion.text)
         if boxed is not None:
             value = value_of(boxed)
@@ -40,6 +42,10 @@ class NumberReward(OneByOne):
             numbers = [] if completion.truncated else _NUMBER.findall(without_layout(completion.text).translate(_MINUS))
             value = _value(numbers[-1]) if numbers else None
         return Judgement(float(value == right), value == right, None if value is None else str(value))
+
+    def unread(self, answer: str) -> str:
+        """Return the reason why a right answer cannot be read; empty if it can."""
+        return "" if value_of(answer) is not None else "is not one number"
 
 
 def value_of(text: str) -> Fraction | None:
@@ -54,18 +60,6 @@ def value_of(text: str) -> Fraction | None:
 def _is_mathematical(character: str) -> bool:
     """True for a symbol of mathematics that has no LaTeX command here, and for a number in a circle."""
     return not character.isascii() and (unicodedata.category(character) == "Sm" or says_by_form(character))
-
-
-def no_number(problem: str, answer: str) -> str:
-    """Describe a problem whose answer is not one number."""
-    return f"the reward number cannot judge answers to {problem!r:.100}: {answer!r:.100} is not one number"
-
-
-def remedy(answers: Sequence[str]) -> str:
-    """Name the remedy for answers that are not one number each."""
-    worked = any(looks_worked(answer) or len(answer) > LONG for answer in answers)
-    first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
-    return f"{first}set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
 
 
 def _value(number: str) -> Fraction | None:

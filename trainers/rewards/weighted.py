@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from trainers.rewards.checked import CheckedReward
+from trainers.rewards.checked import CheckedReward, Unread
 from trainers.tasks.base import Completion, Judgement, Problem
 
 
@@ -27,6 +28,11 @@ class WeightedRewards:
         """Judge by every reward; `parts` has the value of each before weights."""
         judged = [reward.judge(problems, completions) for reward in self._rewards.values()]
         return [self._together(judgements) for judgements in zip(*judged, strict=True)]
+
+    def unreadable(self, answers: Sequence[str], cache: Path) -> dict[str, Unread]:
+        """Return the right answers that one of the rewards cannot read: a completion that it cannot judge has none."""
+        by_reward = [reward.unreadable(answers, cache) for reward in self._rewards.values()]
+        return {answer: unread for reasons in reversed(by_reward) for answer, unread in reasons.items()}
 
     def close(self) -> None:
         """End the processes that the rewards keep running."""

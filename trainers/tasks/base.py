@@ -4,10 +4,11 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from trainers.errors import ConfigError
-from trainers.tasks.prompts import token_ids
+from trainers.tasks.prompts import token_counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -20,6 +21,19 @@ class Problem(NamedTuple):
     answer: str
     columns_json: str = ""
     """JSON object of the row's other columns that rewards read; empty where they read none."""
+    turns_json: str = ""
+    """JSON list of the chat's turns before the prompt, each its role and content; empty where there are none."""
+
+    @property
+    def turns(self) -> list[tuple[str, str]]:
+        """The role and the content of each turn of the chat before the prompt."""
+        return [(role, content) for role, content in json.loads(self.turns_json)] if self.turns_json else []
+
+    @property
+    def question(self) -> str:
+        """The prompt after all that others than the system said before: problems that differ in it are two."""
+        before = [content for role, content in self.turns if role != "system"]
+        return "\n".join([*before, self.prompt]) if before else self.prompt
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -29,7 +43,7 @@ class Problem(NamedTuple):
     @property
     def content(self) -> tuple[str, ...]:
         """The texts that go into a digest of problems."""
-        return self if self.columns_json else self[:2]
+        return self if self.turns_json else self[:3] if self.columns_json else self[:2]
 
 
 class Completion(NamedTuple):
@@ -58,7 +72,8 @@ class Judgement(NamedTuple):
 class Reward(Protocol):
     """A judge of completions; made once a run: without arguments, or with its settings if its class has `Settings`.
 
-    One that reads other columns of the dataset than problem and answer names them in an attribute `columns`.
+    One that reads other columns of the dataset than problem and answer names them in an attribute `columns`. One that
+    cannot read every right answer has a method `unreadable`, as `OneByOne` has it: it is asked before anything trains.
     """
 
     def judge(self, problems: Sequence[Problem], completions: Sequence[Completion]) -> list[Judgement]:
@@ -79,6 +94,15 @@ class OneByOne:
     def judgement(self, problem: Problem, completion: Completion) -> Judgement:
         """Judge one completion."""
         raise NotImplementedError
+
+    def unreadable(self, answers: Sequence[str], _cache: Path) -> dict[str, str]:
+        """Return the right answers that it cannot read, each with the reason, such as "is not one number"."""
+        reasons = {answer: self.unread(answer) for answer in dict.fromkeys(answers)}
+        return {answer: reason for answer, reason in reasons.items() if reason}
+
+    def unread(self, _answer: str) -> str:
+        """Return the reason why a right answer cannot be read; empty if it can."""
+        return ""
 
     def close(self) -> None:
         """Do nothing: no process is kept running."""
@@ -134,8 +158,8 @@ def by_length(
 
     Raises: ConfigError, if none is short enough.
     """
-    ids = token_ids(tokenizer, [problem.prompt for problem in problems], chat=chat) if problems else []
-    sized = [(problem, len(prompt)) for problem, prompt in zip(problems, ids, strict=True)]
+    lengths = token_counts(tokenizer, [problem.prompt for problem in problems], chat=chat)
+    sized = list(zip(problems, lengths, strict=True))
     short = [(problem, length) for problem, length in sized if length <= max_prompt_tokens]
     if not short:
         shortest = min((length for _, length in sized), default=0)

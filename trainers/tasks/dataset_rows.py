@@ -4,21 +4,31 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trainers.catalog.entries import DatasetEntry, entry_folder, read_entry, shipped_entries, shipped_file
 from trainers.config import DataConfig
-from trainers.config.data_config import Allowed, Filter, Range
+from trainers.config.data_config import COLUMN_OF_TEXT, Allowed, Filter, Range
 from trainers.errors import ConfigError
 from trainers.rewards.final_answer import last_boxed
 from trainers.tasks.base import Problem
 from trainers.tasks.data_record import Reason, Source
+from trainers.tasks.row_values import (
+    MISSING,
+    Turn,
+    is_list,
+    plain_text,
+    shown,
+    turn_of,
+    turns_of,
+    value_at,
+    where_it_ends,
+)
 
 _SHOWN_FAULTS: Final = 20
 _SHOWN_VALUES: Final = 10
-_MISSING: Final = object()
 _NO_COLUMNS: Final[Mapping[str, str]] = {}
 
 
@@ -47,9 +57,9 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
-    problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), list[tuple[int, str]]()
+    problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), dict[str, list[int]]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
-    rows = 0
+    rows, paths = 0, _Paths(data)
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -57,9 +67,10 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
         try:
             row = _object(line)
             columns |= dict.fromkeys(row)
+            paths.look(row)
             problem = _read(row, data, reward_columns, seen)
         except ValueError as error:
-            faults.append((number, str(error)))
+            faults.setdefault(str(error), []).append(number)
             continue
         if isinstance(problem, Problem):
             problems.append(problem)
@@ -68,11 +79,12 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
     if not rows:
         raise ConfigError(f"task.data: {path} has no rows")
     absent = {column: reward for column, reward in reward_columns.items() if not _has(columns, column)}
-    of_all_rows = [_lacking(column, reward) for column, reward in absent.items()]  # is said once
-    of_rows = [f"{path}, line {number}: {fault}" for number, fault in faults if fault not in of_all_rows]
-    complaints = [*_absent(data, columns, absent), *of_rows[:_SHOWN_FAULTS]]
-    if (more := len(of_rows) - _SHOWN_FAULTS) > 0:
-        complaints.append(f"{path}: {more} more such lines")
+    for column, reward in absent.items():
+        faults.pop(_lacking(column, reward), None)  # is said once, of all rows
+    of_rows = [f"{path}, line {_numbers(numbers)}: {fault}" for fault, numbers in faults.items()]
+    complaints = [*_absent(data, columns, absent), *paths.leading_nowhere(columns), *of_rows[:_SHOWN_FAULTS]]
+    if rest := list(faults.values())[_SHOWN_FAULTS:]:
+        complaints.append(f"{path}: {sum(map(len, rest))} more such lines")
     complaints += _unmatched(data.filter, seen, columns)
     if complaints:
         raise ConfigError(*complaints)
@@ -116,22 +128,63 @@ def _read(
     """Return the row's problem and answer, or why it has none; count the values of filtered columns in `seen`."""
     passes = True
     for column, allowed in data.filter.items():
-        value = _at(row, column)
-        seen[column][json.dumps(None if value is _MISSING else value)] += 1
+        value = value_at(row, column)
+        seen[column][json.dumps(None if value is MISSING else value)] += 1
         passes &= _allowed(value, allowed)
     if not passes:
         return "filter"
-    problem = _text(_at(row, data.prompt), data.prompt)
+    turns, problem = _prompt(row, data)
     if not problem:
         return "empty"
-    answer = _answer(_at(row, data.answer), data)
+    answer = _answer(row, data)
     if not answer:
         return "no_answer"
-    values = {column: _at(row, column) for column in reward_columns}
+    values = {column: value_at(row, column) for column in reward_columns}
     for column, value in values.items():
-        if value is _MISSING:
+        if value is MISSING:
             raise ValueError(_lacking(column, reward_columns[column]))
-    return Problem(problem, answer, json.dumps(values, sort_keys=True) if values else "")
+    columns_json = json.dumps(values, sort_keys=True) if values else ""
+    return Problem(problem, answer, columns_json, json.dumps(turns) if turns else "")
+
+
+def _prompt(row: Mapping[str, Any], data: DataConfig) -> tuple[list[Turn], str]:
+    """Return what was said before in the row's chat, and the text to reply to: of one column, or of several."""
+    columns = data.prompt_columns
+    for column in columns:
+        _check_turn(row, column)
+    value = value_at(row, data.prompt) if columns == (data.prompt,) else None
+    if is_list(value):
+        return _asked(turns_of(value, data.prompt), data)
+    if value is not None:
+        return [], plain_text(value, data.prompt)
+    texts = {column: plain_text(_number_as_text(value_at(row, column)), column) for column in columns}
+    if not any(texts.values()):
+        return [], ""
+    return [], plain_text(COLUMN_OF_TEXT.sub(lambda name: texts[name[1]] if name[1] else name[0][0], data.prompt), "")
+
+
+def _check_turn(row: Mapping[str, Any], column: str) -> None:
+    """Refuse a path to a turn of a chat that is not the user's, or not the first. Raises: ValueError."""
+    turn = turn_of(row, column) if "." in column else None
+    if turn is not None and (turn[0] != "user" or turn[1]):
+        chat = column.rsplit(".", 2)[0]
+        before = f" after {len(turn[1])} others" if turn[1] else ""
+        raise ValueError(
+            f"{column} is a turn of the {turn[0]}{before}, without the rest of its chat; name the whole of it: {chat}"
+        )
+
+
+def _asked(turns: list[Turn], data: DataConfig) -> tuple[list[Turn], str]:
+    """Part a chat into what was said before the user's last turn, and that turn; a reply after it is left out."""
+    last = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=None)
+    if last is None:
+        raise ValueError(f"{data.prompt} is a chat without a turn of the user")
+    if last and data.template == "raw":
+        raise ValueError(
+            f"{data.prompt} is a chat of {last + 1} turns up to the user's last; set task.data.template: chat, which "
+            "keeps their roles"
+        )
+    return turns[:last], turns[last].content
 
 
 def _lacking(column: str, reward: str) -> str:
@@ -146,39 +199,24 @@ def _allowed(value: Any, allowed: Allowed) -> bool:
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed)
 
 
-def _at(row: Mapping[str, Any], column: str) -> Any:
-    """Return the value of a column, or of a path into one; `_MISSING` if the row has none."""
-    if column in row:
-        return row[column]
-    value: Any = row
-    for part in column.split("."):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return _MISSING
+def _number_as_text(value: Any) -> Any:
+    """Return a number as a text, a whole one without a point; anything else as it is."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return str(int(value)) if value == int(value) else repr(value)
     return value
 
 
-def _text(value: Any, column: str) -> str:
-    if value is None or value is _MISSING:
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"{column} is {_shown(value)}; it must be a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{column} holds half a character (an unpaired surrogate), which no tokenizer reads") from None
-    return value.strip()
-
-
-def _answer(value: Any, data: DataConfig) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        value = str(int(value)) if value == int(value) else repr(value)
-    elif value is not None and value is not _MISSING and not isinstance(value, str):
-        raise ValueError(f"{data.answer} is {_shown(value)}; it must be a text or a number")
-    text = _text(value, data.answer)
+def _answer(row: Mapping[str, Any], data: DataConfig) -> str:
+    value = _number_as_text(value_at(row, data.answer))
+    if value is not None and value is not MISSING and not isinstance(value, str):
+        if is_list(value):
+            raise ValueError(f"{data.answer} is a list; it must be a text or a number, as {data.answer}.0 may be")
+        raise ValueError(f"{data.answer} is {shown(value)}; it must be a text or a number")
+    turn = turn_of(row, data.answer) if "." in data.answer else None
+    if turn is not None and turn[0] in ("system", "user"):
+        chat = data.answer.rsplit(".", 2)[0]
+        raise ValueError(f"{data.answer} is a turn of the {turn[0]}, not a reply; {chat}.-1 is the last turn")
+    text = plain_text(value, data.answer)
     if data.answer_boxed:
         return (last_boxed(text) or "").strip()
     if data.answer_after is not None:
@@ -187,15 +225,40 @@ def _answer(value: Any, data: DataConfig) -> str:
     return text
 
 
-def _shown(value: Any) -> str:
-    return f"{json.dumps(value):.60}"
+def _numbers(lines: list[int]) -> str:
+    """Name lines by the number of the first one."""
+    return f"{lines[0]}" if len(lines) == 1 else f"{lines[0]} and {len(lines) - 1} more"
+
+
+class _Paths:
+    """The paths into columns by which a task reads rows, until a row has what they lead to."""
+
+    def __init__(self, data: DataConfig) -> None:
+        self._data = data
+        places = [*((column, "prompt") for column in data.prompt_columns), (data.answer, "answer")]
+        self._open = {path: setting for path, setting in places if "." in path}
+        self._example = dict[str, Mapping[str, Any]]()
+
+    def look(self, row: Mapping[str, Any]) -> None:
+        """Note what a row has."""
+        for path in list(self._open):
+            if value_at(row, path) is not MISSING:
+                del self._open[path]
+            elif path.partition(".")[0] in row:
+                self._example.setdefault(path, row)
+
+    def leading_nowhere(self, columns: Mapping[str, None]) -> Iterator[str]:
+        """Name the paths that no row has, though it has the column."""
+        for path, setting in self._open.items():
+            if path.partition(".")[0] in columns:
+                ends = where_it_ends(self._example[path], path)
+                yield f"task.data.{setting}: no row of {self._data.ref} has {path}; in the first, {ends}"
 
 
 def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
     """Name the task's columns that no row has, then those of `for_rewards`, each with the reward that reads it."""
-    columns_by_setting = {"prompt": data.prompt, "answer": data.answer}
-    columns_by_setting |= {f"filter.{column}": column for column in data.filter}
-    for setting, column in columns_by_setting.items():
+    named = [*(("prompt", column) for column in data.prompt_columns), ("answer", data.answer)]
+    for setting, column in [*named, *((f"filter.{column}", column) for column in data.filter)]:
         if not _has(columns, column):
             yield f"task.data.{setting}: {data.ref} has no column {column}; it has {', '.join(columns)}"
     for column, reward in for_rewards.items():

@@ -1,14 +1,14 @@
 """Word problems as the policy reads them: in its template, without those it cannot be asked, and all counted."""
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
 from trainers.tasks.base import Problem, Task, by_length
 from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
-from trainers.tasks.prompts import chat_prompt, is_chat, misplaced_tokens, token_ids
-from trainers.tasks.same_text import same_text
+from trainers.tasks.prompts import chat_prompts, is_chat, misplaced_tokens, token_ids
 from trainers.tasks.word_problems import WordProblems
 
 if TYPE_CHECKING:
@@ -34,16 +34,14 @@ class PromptedProblems:
         self.lengths = dict[str, list[int]]()
         self.training = self._asked("training", task.training)
         self.validation = self._asked("validation", task.validation)
-        answers = dict[str, str]()  # by problem, of its first row
-        contradicting = sum(answers.setdefault(same_text(row.prompt), row.answer) != row.answer for row in task.rows)
         lengths = [*self.lengths["training"], *self.lengths["validation"]]
         self.record = DataRecord(
             sources=tuple(task.sources),
             training=_digested(self.training),
             validation=_digested(self.validation),
             left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
-            repeated=len(task.rows) - len(answers),
-            contradicting=contradicting,
+            repeated=task.repeated,
+            contradicting=task.contradicting,
             prompt_tokens=Tokens(shortest=min(lengths), median=median_low(lengths), longest=max(lengths)),
             rewards=task.reward_records,
         )
@@ -71,8 +69,8 @@ class PromptedProblems:
         if not readable:
             raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
         if chat:
-            prompts = (chat_prompt(self._tokenizer, p.prompt, data.system, data.template_options) for p in readable)
-            readable = [problem._replace(prompt=text) for problem, text in zip(readable, prompts, strict=True)]
+            prompts = chat_prompts(self._tokenizer, readable, data.system, data.template_options)
+            readable = [p._replace(prompt=text, turns_json="") for p, text in zip(readable, prompts, strict=True)]
         sized = by_length(self._tokenizer, readable, config.max_prompt_tokens, part, chat=chat)
         if not chat:
             first = token_ids(self._tokenizer, [sized.short[0].prompt], chat=False)[0]
@@ -92,11 +90,15 @@ class PromptedProblems:
         special = [token.content for token in self._tokenizer.added_tokens_decoder.values() if token.special]
 
         def holds(problem: Problem) -> bool:
-            text = problem.prompt.removeprefix(system).removesuffix(data.suffix)
-            return any(token in text for token in special)
+            texts = [
+                problem.prompt.removeprefix(system).removesuffix(data.suffix),
+                *(text for _, text in problem.turns),
+            ]
+            return any(token in text for token in special for text in texts)
 
-        self._leave_out("special_token", filter(holds, problems))
-        return [problem for problem in problems if not holds(problem)]
+        held = [holds(problem) for problem in problems]
+        self._leave_out("special_token", compress(problems, held))
+        return [problem for problem, left in zip(problems, held, strict=True) if not left]
 
     def _leave_out(self, reason: Reason, problems: Iterable[Problem]) -> None:
         if prompts := [problem.prompt for problem in problems]:

@@ -1,17 +1,22 @@
 """Prompts as a policy reads them: a text, or a turn of a chat; and what ends a completion of one. Imports no torch."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trainers.config import TaskConfig, TrainingConfig, WordProblemsTask
 from trainers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trainers.tasks.base import Problem
 
 _TODAY: Final = date(2024, 7, 26)
 """Date for chat templates that write one; with the real date a run would read other prompts tomorrow."""
 _NOW: Final = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _REPLY: Final = "The reply."
+_AT_ONCE: Final = 1000
+"""Number of prompts written or read at once: more take more memory and no less time."""
 
 
 def is_chat(task: TaskConfig) -> bool:
@@ -19,18 +24,32 @@ def is_chat(task: TaskConfig) -> bool:
     return isinstance(task, WordProblemsTask) and task.data.template == "chat"
 
 
-def chat_prompt(tokenizer: Any, text: str, system: str | None, options: Mapping[str, Any]) -> str:
-    """Write the chat in which a user says `text`, up to where the reply begins, special tokens written out.
+def chat_prompts(
+    tokenizer: Any, problems: "Sequence[Problem]", system: str | None, options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Write the chat of each problem up to where the reply begins, special tokens written out.
 
-    Raises: ConfigError, if the tokenizer has no chat template, or its template cannot write this chat.
+    Args:
+        system: system turn of chats that have none of their own.
+    Raises: ConfigError, if the tokenizer has no chat template, or its template cannot write such a chat.
     """
-    turns = [{"role": "system", "content": system}] if system else []
-    return _written(tokenizer, [*turns, {"role": "user", "content": text}], options, add_generation_prompt=True)
+    for start in range(0, len(problems), _AT_ONCE):
+        chats = [[*problem.turns, ("user", problem.prompt)] for problem in problems[start : start + _AT_ONCE]]
+        if system:
+            chats = [chat if chat[0][0] == "system" else [("system", system), *chat] for chat in chats]
+        messages = [[{"role": role, "content": content} for role, content in chat] for chat in chats]
+        yield from _written(tokenizer, messages, options, add_generation_prompt=True)
 
 
 def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[list[int]]:
     """Return token ids of prompts; to plain text the tokenizer adds tokens such as BOS, which a chat brings along."""
     return tokenizer(text=list(prompts), add_special_tokens=not chat)["input_ids"]
+
+
+def token_counts(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[int]:
+    """Count the tokens of prompts; the ids of 200,000 prompts of 300 tokens would fill 6 GB."""
+    parts = (prompts[start : start + _AT_ONCE] for start in range(0, len(prompts), _AT_ONCE))
+    return [len(ids) for part in parts for ids in token_ids(tokenizer, part, chat=chat)]
 
 
 def misplaced_tokens(tokenizer: Any, ids: Sequence[int]) -> list[str]:
@@ -71,14 +90,17 @@ def _end_of_turn(tokenizer: Any) -> int | None:
     """Return the first added token that the chat template writes after a reply, if it writes one."""
     turns = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": _REPLY}]
     try:
-        _, reply, after = _written(tokenizer, turns, {}, add_generation_prompt=False).rpartition(_REPLY)
+        (written,) = _written(tokenizer, [turns], {}, add_generation_prompt=False)
+        _, reply, after = written.rpartition(_REPLY)
     except ConfigError:
         return None
     ids = tokenizer(after, add_special_tokens=False)["input_ids"] if reply else []
     return next((id_ for id_ in ids if id_ in tokenizer.added_tokens_decoder), None)
 
 
-def _written(tokenizer: Any, turns: Sequence[Mapping[str, str]], options: Mapping[str, Any], **settings: Any) -> str:
+def _written(
+    tokenizer: Any, chats: list[list[dict[str, str]]], options: Mapping[str, Any], **settings: Any
+) -> list[str]:
     from jinja2.exceptions import TemplateError
 
     if not tokenizer.chat_template:
@@ -88,7 +110,7 @@ def _written(tokenizer: Any, turns: Sequence[Mapping[str, str]], options: Mappin
         )
     try:
         template = _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), tokenizer.get_chat_template())
-        return tokenizer.apply_chat_template(list(turns), chat_template=template, tokenize=False, **options, **settings)
+        return tokenizer.apply_chat_template(chats, chat_template=template, tokenize=False, **options, **settings)
     except (TemplateError, TypeError, ValueError) as error:
         raise ConfigError(
             f"task.data: the model's chat template refuses the chat: {error}; see task.data.system and template_options"

@@ -31,5 +31,5 @@ _ALIKE: Final = {"\\dfrac": "\\frac", "\\tfrac": "\\frac", "\N{MINUS SIGN}": "-"
 def same_text(problem: str) -> str:
     """Return the one form of all texts of the same problem."""
     text = _PRIMES.sub(lambda primes: "\N{PRIME}" * len(primes[0]), without_layout(problem).casefold())
-    tokens = _TOKENS.finditer(text)
-    return " ".join(_ALIKE.get(token[0], token[0]) for token in tokens if token[0] not in _LAYOUT)
+    tokens: list[str] = _TOKENS.findall(text)
+    return " ".join([_ALIKE.get(token, token) for token in tokens if token not in _LAYOUT])

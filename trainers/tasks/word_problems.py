@@ -3,10 +3,11 @@ r"""Task "word_problems": the prompt is a text of a dataset, the answer stands i
 A policy made from scratch reads it through a byte-level tokenizer trained on the problems. Imports no torch.
 """
 
+import functools
 import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,8 @@ from trainers.config import WordProblemsTask
 from trainers.config.reward_config import reward_settings
 from trainers.errors import ConfigError, Faults
 from trainers.rewards import REWARDS, make_rewards
-from trainers.rewards.checked import CheckedReward
-from trainers.rewards.number import no_number, remedy, value_of
+from trainers.rewards.checked import CheckedReward, Unread
+from trainers.rewards.final_answer import LONG, looks_worked
 from trainers.rewards.weighted import WeightedRewards
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
@@ -39,14 +40,17 @@ class WordProblems:
     """The task over the rows of a dataset; docs/tasks.md says which are trained on and which validated on.
 
     Prompts hold all that is asked but a chat's system turn, and no chat template yet: `PromptedProblems` writes that.
-    Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left; or if an answer
-        is not a number and the reward needs one.
+    Raises: ConfigError, if dataset, benchmarks or reward are missing or wrong, or no problem is left; or if the reward
+        cannot read an answer.
     """
 
     def __init__(self, config: WordProblemsTask, cache: Path) -> None:
         self.config = config
         self.left_out: list[tuple[Reason, str]] = []
         self.sources = list[Source]()
+        self.repeated = self.contradicting = 0
+        """Rows kept whose problem an earlier one has, up to layout, and those of them with another answer."""
+        self._same = functools.cache(same_text)
         faults = Faults()
         rewards, columns = list[CheckedReward | WeightedRewards](), dict[str, str]()
         with faults.noted():
@@ -56,25 +60,25 @@ class WordProblems:
         with faults.noted():
             benchmarks = benchmark_texts(config.apart_from, cache)
         with faults.noted():
-            datasets.append(self._rows(read_dataset(config.data, cache, columns), benchmarks))
+            datasets.append(self._without_benchmarks(read_dataset(config.data, cache, columns), benchmarks))
         if (held_out := config.validation) is not None and held_out.benchmark is not None:
             with faults.noted():
                 place = "task.validation.benchmark"
-                tested = self._rows(benchmark_rows(held_out.benchmark, cache, place, columns), benchmarks)
-                texts = {same_text(row.prompt) for row in tested}
+                tested = self._without_benchmarks(benchmark_rows(held_out.benchmark, cache, place, columns), benchmarks)
+                texts = {self._same(row.prompt) for row in tested}
                 datasets = [self._without_texts(rows, "like_benchmark", texts) for rows in datasets]
                 datasets.append(tested)
         elif held_out is not None:
             with faults.noted(), about("task.validation"):
-                datasets.append(self._rows(read_dataset(held_out.dataset(config.data), cache, columns), benchmarks))
+                held_out_rows = read_dataset(held_out.dataset(config.data), cache, columns)
+                datasets.append(self._without_benchmarks(held_out_rows, benchmarks))
         with faults.noted():
-            if faults:
-                self._refuse_unreadable([row for rows in datasets for row in rows])
-            else:
+            for reward in rewards:
+                datasets = self._readable(reward, datasets, cache)
+            if not faults:
                 training, validation = self._parted(datasets)
-                self.rows = [*training, *validation]
-                self._refuse_unreadable(self.rows)
                 self.training, self.validation = self._asked(training), self._asked(validation)
+        self._same.cache_clear()  # it has read each problem, which no later step needs
         if faults:
             for reward in rewards:
                 reward.close()
@@ -130,40 +134,39 @@ class WordProblems:
     def _teachable(self) -> list[Problem]:
         return by_length(self._tokenizer, self.training, self.config.max_prompt_tokens).short
 
-    def _rows(self, dataset: DatasetRows, benchmarks: set[str]) -> list[Problem]:
-        """Return a dataset's problems without those of the benchmarks and those that the reward cannot judge."""
+    def _without_benchmarks(self, dataset: DatasetRows, benchmarks: set[str]) -> list[Problem]:
+        """Return a dataset's problems without those of the benchmarks."""
         self.sources.append(dataset.source)
         self.left_out += dataset.left_out
-        rows = self._without_texts(dataset.problems, "like_benchmark", benchmarks)
-        if self.config.unreadable_answers == "refuse":
-            return rows
-        return self._without(rows, "unreadable", [self._is_unreadable(row) for row in rows])
+        return self._without_texts(dataset.problems, "like_benchmark", benchmarks)
 
-    def _is_unreadable(self, row: Problem) -> bool:
-        return self.config.judging.name == "number" and value_of(row.answer) is None
-
-    def _refuse_unreadable(self, rows: Sequence[Problem]) -> None:
-        """Refuse problems whose answer the reward cannot read. Raises: ConfigError, naming them."""
-        others = [row for row in rows if self._is_unreadable(row)]
-        if not others:
-            return
-        named = [f"task.reward: {no_number(row.prompt, row.answer)}" for row in others[:_SHOWN]]
-        more = f"; {len(others) - _SHOWN} more are not shown" if len(others) > _SHOWN else ""
-        helps = remedy([row.answer for row in others])
-        raise ConfigError(*named, f"task.reward: of {len(rows)} problems {len(others)} are like this{more}; {helps}")
+    def _readable(
+        self, reward: CheckedReward | WeightedRewards, datasets: Sequence[list[Problem]], cache: Path
+    ) -> list[list[Problem]]:
+        """Leave out problems whose answer the reward cannot read, or refuse them. Raises: ConfigError, naming them."""
+        rows = [row for rows in datasets for row in rows]
+        unread = reward.unreadable([row.answer for row in rows], cache)
+        if self.config.unreadable_answers == "leave_out":
+            return [self._without(part, "unreadable", [row.answer in unread for row in part]) for part in datasets]
+        others = [row for row in rows if row.answer in unread]
+        if others:
+            raise ConfigError(*_unread_answers(others, unread, len(rows)))
+        return list(datasets)
 
     def _parted(self, datasets: Sequence[list[Problem]]) -> tuple[list[Problem], list[Problem]]:
         """Return the rows to train and to validate on."""
         held_out = self.config.validation
         if held_out is None:
             (rows,) = datasets
-            training, validation = _every_nth_apart(rows, self.config)
+            training, validation = _every_nth_apart(rows, [self._same(row.question) for row in rows], self.config)
         else:
             training, validation = datasets
             if (count := held_out.problems) is not None and count < len(validation):
                 validation = [validation[place * len(validation) // count] for place in range(count)]  # spread evenly
-            texts = {same_text(row.prompt) for row in validation}
-            training = self._without_texts(training, "like_validation", texts)
+            texts = {self._same(row.question) for row in validation}
+            training = self._without(
+                training, "like_validation", [self._same(row.question) in texts for row in training]
+            )
         reasons = [reason for reason, _ in self.left_out]
         counts = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
         if problems := [
@@ -172,11 +175,15 @@ class WordProblems:
             if not rows
         ]:
             raise ConfigError(*problems)
+        answers = dict[str, str]()  # by problem, of its first row
+        for row in (*training, *validation):
+            self.contradicting += answers.setdefault(self._same(row.question), row.answer) != row.answer
+        self.repeated = len(training) + len(validation) - len(answers)
         return training, validation
 
     def _without_texts(self, rows: Sequence[Problem], reason: Reason, texts: set[str]) -> list[Problem]:
         """Leave out the rows whose problem is one of these texts, up to layout."""
-        return self._without(rows, reason, [bool(texts) and same_text(row.prompt) in texts for row in rows])
+        return self._without(rows, reason, [bool(texts) and self._same(row.prompt) in texts for row in rows])
 
     def _without(self, rows: Sequence[Problem], reason: Reason, left: Sequence[bool]) -> list[Problem]:
         """Leave out the rows for which `left` is true, for this reason."""
@@ -194,9 +201,32 @@ def boxed(problem: Problem) -> str:
     return rf"\boxed{{{problem.answer}}}"
 
 
-def _every_nth_apart(rows: Sequence[Problem], config: WordProblemsTask) -> tuple[list[Problem], list[Problem]]:
-    """Part rows into training and validation: every n-th different problem, with its repetitions, is for validation."""
-    texts = [same_text(row.prompt) for row in rows]
+def _unread_answers(rows: Sequence[Problem], unread: Mapping[str, Unread], total: int) -> Iterator[str]:
+    """Name the answers of these rows that a reward cannot read, each once, and the remedy."""
+    by_answer = dict[str, list[Problem]]()
+    for row in rows:
+        by_answer.setdefault(row.answer, []).append(row)
+    for answer, problems in list(by_answer.items())[:_SHOWN]:
+        reward, reason = unread[answer]
+        alike = f"; {len(problems) - 1} more problems have it" if len(problems) > 1 else ""
+        yield (
+            f"task.reward: the reward {reward} cannot judge answers to {problems[0].prompt!r:.100}: {answer!r:.100} "
+            f"{reason}{alike}"
+        )
+    more = f"; {len(by_answer) - _SHOWN} more answers are not shown" if len(by_answer) > _SHOWN else ""
+    worked = any(looks_worked(answer) or len(answer) > LONG for answer in by_answer)
+    first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
+    other = "math" if "number" in {reward for reward, _ in unread.values()} else "exact"
+    yield (
+        f"task.reward: of {total} problems {len(rows)} are like this{more}; {first}set task.reward to {other}, or "
+        "leave such problems out by task.unreadable_answers: leave_out"
+    )
+
+
+def _every_nth_apart(
+    rows: Sequence[Problem], texts: Sequence[str], config: WordProblemsTask
+) -> tuple[list[Problem], list[Problem]]:
+    """Part rows into training and validation: every n-th different text, with its repetitions, is for validation."""
     different = list(dict.fromkeys(texts))
     held_out = set(different[config.validation_every - 1 :: config.validation_every])
     if different and not held_out:

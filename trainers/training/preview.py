@@ -16,7 +16,7 @@ from trainers.rewards.final_answer import LONG, looks_worked
 from trainers.tasks import Completion, Task, make_task
 from trainers.tasks.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title, worked_warning
 from trainers.tasks.prompted_problems import PromptedProblems, data_record
-from trainers.tasks.prompts import beyond_context, end_tokens, is_chat, token_ids
+from trainers.tasks.prompts import beyond_context, end_tokens, is_chat, token_counts, token_ids
 from trainers.tasks.word_problems import WordProblems, boxed
 
 _TRIED_ANSWERS: Final = 64
@@ -59,7 +59,7 @@ def _previewed(config: TrainingConfig, task: Task, tokenizer: Any, folder: Path 
         lengths = task.lengths
     else:
         lengths = {
-            part: [len(ids) for ids in token_ids(tokenizer, [problem.prompt for problem in problems], chat=False)]
+            part: token_counts(tokenizer, [problem.prompt for problem in problems], chat=False)
             for part, problems in {"training": task.training, "validation": task.validation}.items()
         }
     if folder is not None:

@@ -64,6 +64,7 @@ WRONG = (
     spec(space={"model.model": ["base", "qwen"]}),
     spec(data="gsm8k"),
     spec(data={"prompt": "problem"}),
+    spec(data={"prompt": "{question}\n\n{inptu}"}),
     spec(data={"filter": {"levle": [1]}}),
     spec(data={"split": "tset"}),
     spec(space={"task.data.split": ["train", "validation"]}),

@@ -76,6 +76,19 @@ def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
     assert [row["a"] for row in kept(tmp_path / "cache")] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        ('\ufeffa , "the answer"\r\n"1, or\r\n2", "3, 4"\r\n', {"a": "1, or\r\n2", "the answer": "3, 4"}),
+        ("a,b\n 1, 2\n", {"a": " 1", "b": " 2"}),
+    ],
+)
+def test_a_table_may_have_spaces_after_its_commas(tmp_path: Path, content: str, row: dict[str, str]) -> None:
+    (tmp_path / "rows.csv").write_bytes(content.encode())
+    add_local_dataset(tmp_path / "rows.csv", tmp_path / "cache", "mine")
+    assert kept(tmp_path / "cache") == [row]
+
+
 def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> None:
     import datetime
 
@@ -109,6 +122,7 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
         ("rows.json", '[{"a": 1, "a": 2}]', "read as .json: the key 'a' appears twice in one object"),
         ("rows.json", '{"data": [\n{"a": 1, "a": 2}]}', "read as .json: the key 'a' appears twice in one object"),
         ("rows.csv", "a,b,a\n1,2,3\n", "rows.csv cannot be read as .csv: two columns are named 'a'; rename one"),
+        ("rows.csv", "a, b,a \n1,2,3\n", "two columns are named 'a'; rename one"),
         ("rows.tsv", "a\tb\ta\n1\t2\t3\n", "two columns are named 'a'; rename one"),
         ("rows.csv", "a,b\n1,2,3\n", "rows.csv, row 1: more values than the first line names columns"),
         ("rows.csv", 'a,b\n1,"2\n', "rows.csv cannot be read as .csv"),

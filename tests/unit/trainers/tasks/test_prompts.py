@@ -7,10 +7,17 @@ from transformers import PreTrainedTokenizerFast
 from tests.unit.trainers.tasks import chats
 from trainers.config import DataConfig, TrainingConfig, WordProblemsTask
 from trainers.errors import ConfigError
-from trainers.tasks.prompts import beyond_context, chat_prompt, end_tokens, is_chat, misplaced_tokens, token_ids
+from trainers.tasks.base import Problem
+from trainers.tasks.prompts import beyond_context, chat_prompts, end_tokens, is_chat, misplaced_tokens, token_ids
 
 QWEN, LLAMA, DEEPSEEK = chats.chatml_tokenizer(), chats.llama_tokenizer(), chats.deepseek_tokenizer()
 BASE = chats.base_tokenizer()
+
+
+def chat_prompt(tokenizer: PreTrainedTokenizerFast, text: str, system: str | None, options: dict[str, Any]) -> str:
+    """The one chat of a problem."""
+    (prompt,) = chat_prompts(tokenizer, [Problem(text, "")], system, options)
+    return prompt
 
 
 def test_a_chat_has_its_system_turn_the_problem_and_the_beginning_of_the_reply() -> None:

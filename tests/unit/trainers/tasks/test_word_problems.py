@@ -31,6 +31,10 @@ def task(cache: Path, **changes: Any) -> WordProblems:
     return WordProblems(WordProblemsTask.model_validate({"data": "sums", "reward": "number"} | changes), cache)
 
 
+def kept(problems: WordProblems) -> int:
+    return len(problems.training) + len(problems.validation)
+
+
 def left_out(problems: WordProblems) -> dict[str, int]:
     return dict(Counter(reason for reason, _ in problems.left_out))
 
@@ -122,7 +126,7 @@ def test_answers_that_are_no_numbers_are_refused_before_anything_runs(tmp_path: 
         "task.reward: of 10 problems 9 are like this; name where the answer stands by task.data.answer_after or "
         "answer_boxed; or set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
     )
-    assert len(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9).rows) == 9
+    assert kept(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9)) == 9
 
 
 def test_answers_that_are_no_numbers_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
@@ -133,11 +137,51 @@ def test_answers_that_are_no_numbers_can_be_left_out_and_are_counted(tmp_path: P
     assert len(problems.training) + len(problems.validation) == 30
     with pytest.raises(ConfigError, match=r"of 40 problems 10 are like this; set task\.reward to math"):
         task(tmp_path)
-    assert len(task(tmp_path, reward="math", unreadable_answers="leave_out").rows) == 40
-    write(tmp_path, [line(number, answer="many") for number in range(60)], name="words")
-    with pytest.raises(ConfigError, match="of 60 problems 60 are like this; 40 more are not shown; set") as refusal:
+    assert kept(task(tmp_path, reward="math", unreadable_answers="leave_out")) == 40
+    write(tmp_path, [line(number, answer=f"many {number // 2 * 'x'}") for number in range(60)], name="words")
+    with pytest.raises(ConfigError, match="of 60 problems 60 are like this; 10 more answers are not shown") as refusal:
         task(tmp_path, data="words")
     assert len(refusal.value.problems) == 20 + 1
+    assert refusal.value.problems[0] == (
+        "task.reward: the reward number cannot judge answers to 'What is 0 and 1?': 'many' is not one number; "
+        "1 more problems have it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reward", "golds", "reason"),
+    [
+        ("math", {"A. 12", "?"}, "is nothing that math-verify reads"),
+        ("math", {"x" * 2001}, "has 2001 characters; at most 2000 can be read"),
+        ("number", {r"\frac{1}{2}", "½"}, "is not one number"),
+        ("expression", {"7.5", "B"}, "is not a whole number"),
+        ("exact", {"."}, "holds no text to compare"),
+    ],
+)
+def test_golds_that_a_reward_cannot_read_are_found_before_training(
+    tmp_path: Path, reward: str, golds: set[str], reason: str
+) -> None:
+    readable = {
+        "math": [r"0.\overline{3}", "½", "3²", "\N{FULLWIDTH DIGIT FIVE}", r"\text{no solution}", "B"],
+        "number": ["1,234", "3/4"],
+        "expression": ["7"],
+        "exact": ["A. 12"],
+    }[reward]
+    for name in ("alone", "among"):  # with another reward of another weight, too
+        rows = [line(number, answer=gold) for number, gold in enumerate([*readable, *readable, *sorted(golds)])]
+        write(tmp_path, rows, name=name)
+    further = {} if reward == "exact" else {"further_rewards": {reward: {"weight": 0.5}}}
+    for task_of in ({"data": "alone", "reward": reward}, {"data": "among", "reward": "exact"} | further):
+        with pytest.raises(ConfigError) as refusal:
+            task(tmp_path, **task_of)
+        named = [problem for problem in refusal.value.problems if f"the reward {reward} cannot judge" in problem]
+        assert len(named) == len(golds)
+        assert all(
+            problem.endswith(f": {gold!r:.100} {reason}") for problem, gold in zip(named, sorted(golds), strict=True)
+        )
+    assert kept(task(tmp_path, data="alone", reward=reward, unreadable_answers="leave_out", validation_every=2)) == (
+        2 * len(readable)
+    )
 
 
 def test_faults_of_data_benchmarks_and_reward_are_said_at_once(tmp_path: Path) -> None:
@@ -161,6 +205,41 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
     write(tmp_path, rows)
     columns = {"ref": "sums", "prompt": "q", "answer": "checked.by.0.value", "suffix": ""}
     assert task(tmp_path, data=columns).training[3] == Problem("What is 3?", "3")
+
+
+def test_a_path_that_no_row_has_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    write(tmp_path, [{"q": [{"text": "What is 1?"}], "a": {"truth": {"value": n}}} for n in range(20)])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path, data={"ref": "sums", "prompt": "q.-2.text", "answer": "a.truth.valeu"})
+    assert refusal.value.problems == (
+        "task.data.prompt: no row of sums has q.-2.text; in the first, q is a list of 1",
+        "task.data.answer: no row of sums has a.truth.valeu; in the first, a.truth has value",
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt"),
+    [
+        ({"task": "Add.", "input": "3 and 4"}, "Sum {up}:\nAdd.\n\n3 and 4"),
+        ({"task": "Add.", "input": "3\r\nand\r4"}, "Sum {up}:\nAdd.\n\n3\nand\n4"),
+        ({"task": " Add 3 and 4.\n", "input": ""}, "Sum {up}:\nAdd 3 and 4."),
+        ({"task": "Add 3 and 4.", "input": None}, "Sum {up}:\nAdd 3 and 4."),
+        ({"task": "{input}", "input": 7.0}, "Sum {up}:\n{input}\n\n7"),
+    ],
+)
+def test_a_prompt_may_be_made_of_several_columns(tmp_path: Path, row: dict[str, Any], prompt: str) -> None:
+    blank = {"task": " ", "input": None, "answer": 1}
+    add_dataset(tmp_path, "sums", {"train": [row | {"answer": 1}, blank], "test": [line(1, task="Other", input="")]})
+    data = {"ref": "sums", "prompt": "Sum {{up}}:\n{task}\n\n{input}", "suffix": ""}
+    problems = task(tmp_path, data=data, validation={"split": "test"})
+    assert left_out(problems) == {"empty": 1}
+    assert (problems.training, problems.validation) == ([Problem(prompt, "1")], [Problem("Sum {up}:\nOther", "2")])
+
+
+def test_a_prompt_that_would_show_its_answer_is_refused() -> None:
+    for data in ({"prompt": "answer"}, {"prompt": "{problem} = {answer}"}, {"prompt": "{a.b}", "answer": "a.b"}):
+        with pytest.raises(ValueError, match="every prompt would show its answer"):
+            WordProblemsTask.model_validate({"data": data})
 
 
 @pytest.mark.parametrize(
@@ -328,7 +407,8 @@ def test_a_dataset_with_the_name_of_a_shipped_one_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("bad", "complaint"),
     [
-        (line(2, answer=[3]), r"answer is \[3\]; it must be a text or a number"),
+        (line(2, answer=[3]), r"answer is a list; it must be a text or a number, as answer\.0 may be"),
+        (line(2, answer={"a": 1}), r'answer is \{"a": 1\}; it must be a text or a number'),
         (line(2, answer=True), "answer is true; it must be a text or a number"),
         (line(2, answer=float("nan")), "answer is NaN; it must be a text or a number"),
         (line(2, problem=7), "problem is 7; it must be a text"),
@@ -339,7 +419,7 @@ def test_a_dataset_with_the_name_of_a_shipped_one_is_refused(tmp_path: Path) -> 
         ("[" * 100_000, "it is not valid JSON: nested too deep"),
         (b'{"problem": "\xff", "answer": "1"}', "it is not valid JSON: 'utf-8' codec"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_bad_line_is_refused_with_its_place_and_what_is_wrong(tmp_path: Path, bad: object, complaint: str) -> None:
     path = write(tmp_path, [line(1)])
@@ -351,13 +431,13 @@ def test_a_bad_line_is_refused_with_its_place_and_what_is_wrong(tmp_path: Path, 
 
 def test_all_bad_lines_are_named_up_to_twenty(tmp_path: Path) -> None:
     path = write(tmp_path, [line(1)])
-    path.write_text("".join(json.dumps(line(n, answer=[0])) + "\n" for n in range(30)))
+    path.write_text("".join(json.dumps(line(n, answer={"of": n // 2})) + "\n" for n in range(60)))
     with pytest.raises(ConfigError) as refusal:
         task(tmp_path)
     assert [problem.split(": ")[0].split(", ")[-1] for problem in refusal.value.problems[:20]] == [
-        f"line {number}" for number in range(1, 21)
+        f"line {number} and 1 more" for number in range(1, 41, 2)
     ]
-    assert refusal.value.problems[20:] == (f"{path}: 10 more such lines",)
+    assert refusal.value.problems[20:] == (f"{path}: 20 more such lines",)
 
 
 @pytest.mark.parametrize(
@@ -371,5 +451,5 @@ def test_rows_pass_by_a_range_of_numbers(tmp_path: Path, bounds: dict[str, float
     write(tmp_path, [*rows, *(line(60 + n, **other) for n, other in enumerate(others))])
     problems = task(tmp_path, data={"ref": "sums", "filter": {"level": bounds}})
     wanted = 10 * sum(bounds.get("min", -9) <= float(str(level)) <= bounds.get("max", 9) for level in levels)
-    assert len(problems.rows) == wanted
+    assert kept(problems) == wanted
     assert left_out(problems) == {"filter": 64 - wanted}
