@@ -13,6 +13,7 @@ Exception
 │   ├── DatabaseUnfit       store     no database, or one of another version of the service or another program
 │   ├── StaleEpoch                    a runner that lost its lease tried to write
 │   ├── NotReady                      asked for something that does not exist yet, such as a report
+│   │   └── StillReading              a sweep whose data are being read
 │   ├── TokenError          auth      no token where one is needed, or one that cannot be used
 │   ├── RecipeError         recipes   a recipe that does not exist or does not fit
 │   ├── SpecFileError       cli       a spec's file that is missing or is not valid YAML
@@ -119,6 +120,10 @@ class NotReady(ServiceError):
     """It does not exist yet; ask again later."""
 
 
+class StillReading(NotReady):
+    """The data of the sweep are being read; ask again."""
+
+
 CODES: Final[Mapping[type[ServiceError], tuple[int, str]]] = {
     NotFound: (404, "NOT_FOUND"),
     NoLog: (404, "NO_LOG"),
@@ -128,5 +133,6 @@ CODES: Final[Mapping[type[ServiceError], tuple[int, str]]] = {
     Conflict: (409, "CONFLICT"),
     ReportFailed: (409, "REPORT_FAILED"),
     NotReady: (409, "NOT_READY"),
+    StillReading: (503, "DATA_BEING_READ"),
 }
 """Status and code with which the API answers an error, and from which the client raises it again."""

@@ -1,5 +1,6 @@
 """Answers of the REST API beyond plain records. The service makes them, the client reads them."""
 
+import operator
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
@@ -190,6 +191,16 @@ class SweepView(SweepSummary, Judged):
     """Benchmarks added after the sweep had SUCCEEDED, with the trials whose last models are measured."""
     gpu_hours: GpuHours | None
     """GPU hours that the sweep has used and reserved of its budget; None on CPUs."""
+
+
+class SubmittedView(SweepView):
+    """A sweep that was just accepted."""
+
+    unchecked: list[str] = Field(
+        default=[],
+        exclude_if=operator.not_,
+        description="Reasons why data could not be read before; trials read it. Missing: they were.",
+    )
 
 
 class CheckpointView(Timed, Checkpoint):

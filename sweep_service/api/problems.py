@@ -108,7 +108,8 @@ async def _service_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     status, code = CODES[type(error)]
     if not isinstance(error, InvalidSpec):
-        return Refusal(status, code, str(error)).response()
+        later = {"Retry-After": "2"} if status == 503 else None
+        return Refusal(status, code, str(error), later).response()
     errors = [ProblemError(pointer=item.pointer, detail=item.detail) for item in error.errors]
     return Refusal(status, code, error.summary, errors=errors).response()
 

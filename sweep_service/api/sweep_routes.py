@@ -34,6 +34,7 @@ from sweep_service.schemas import (
     ProblemError,
     ReportFormat,
     ReportsView,
+    SubmittedView,
     SweepSummary,
     SweepView,
     TrialView,
@@ -145,7 +146,7 @@ def body_of(schema: dict[str, Any]) -> dict[str, Any]:
 @router.post(
     "/sweeps",
     status_code=201,
-    response_model=SweepView,
+    response_model=SubmittedView,
     responses={
         200: {"description": "The plan, with `validate_only`.", "model": SweepPlan},
         **documented(410, 411, 413, 415),
@@ -162,14 +163,17 @@ def submit(
     ] = None,
     validate_only: Annotated[bool, Query(description="Answer 200 with the plan; store nothing.")] = False,
 ) -> Any:
-    """Submit a sweep. Once this answers 201 the sweep is stored and will run."""
+    """Submit a sweep. Once this answers 201 the sweep is stored and will run.
+
+    Its data are read first, once for all requests with the same: 503 DATA_BEING_READ asks for patience.
+    """
     if validate_only:
         return Response(service.plan(raw).model_dump_json(), media_type="application/json")
-    sweep, replayed = service.submit(raw, idempotency_key)
+    sweep, replayed, unchecked = service.submit(raw, idempotency_key)
     response.headers["Location"] = f"/v1/sweeps/{sweep.id}"
     if replayed:
         response.headers["Idempotency-Replayed"] = "true"
-    return view_of(service, sweep.id)
+    return SubmittedView(**dict(view_of(service, sweep.id)), unchecked=unchecked)
 
 
 @router.get("/sweeps")

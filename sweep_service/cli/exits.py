@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     SWEEP_CANCELLED = 8
     TOO_LATE = 9
     UNREACHABLE = 10
+    NOT_CHECKED = 11
     INTERRUPTED = 130
 
 
@@ -26,4 +27,5 @@ HELP = """Exit codes
 0 ok                    1 error                   2 usage
 3 sweep cannot run      4 token missing or wrong  5 not found
 6 conflict, or not yet  7 the sweep FAILED        8 it was CANCELLED
-9 out of time           10 no server answers      130 interrupted"""
+9 out of time           10 no server answers       11 plan could not read data
+130 interrupted"""

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from sweep_service.cli.arguments import Json, Timeout, Which, connect, find_sweep, moment
+from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import (
     counts_text,
@@ -41,8 +42,15 @@ def plan(file: SpecFile = None, option: SpecFileOption = None, json: Json = Fals
     """
     raw = read_spec(file, option)
     with connect() as client:
-        result = client.plan(raw)
+        result = client.plan(raw, _reading)
     print_json(result) if json else print_plan(result)
+    if result.unchecked:
+        raise typer.Exit(ExitCode.NOT_CHECKED)
+
+
+def _reading(sentence: str) -> None:
+    """Tell that the server asks for patience."""
+    say(f"{sentence.partition(';')[0]} …")
 
 
 def submit(
@@ -64,7 +72,9 @@ def submit(
     """
     raw = read_spec(file, option)
     with connect() as client:
-        sweep = client.submit(raw, key)
+        sweep = client.submit(raw, key, _reading)
+        for reason in sweep.unchecked:
+            say(f"not checked: {reason}")
         trials = plural(sum(sweep.trials.values()), "trial")
         say(f"submitted {sweep.name}: {trials} to begin with. Watch it: sweeps watch {sweep.id}")
         if not json:

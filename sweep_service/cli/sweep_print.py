@@ -69,6 +69,8 @@ def print_plan(plan: SweepPlan) -> None:
     for place, prompt in enumerate(plan.prompts, 1):
         console.print(Text.assemble((f"  prompt {place} ", "bright_black"), title(prompt)))
         console.print(Text(lines(prompt), "bright_black"))
+    for reason in plan.unchecked:
+        console.print(Text.assemble(("  not checked  ", "yellow"), reason))
     for warning in plan.warnings:
         console.print(Text.assemble(("  warning  ", "yellow"), warning))
 

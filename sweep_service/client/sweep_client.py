@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -15,7 +15,7 @@ from sweep_service.client.connection import Patience, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.verb_methods import VerbMethods
-from sweep_service.errors import NotReady, ReportFailed
+from sweep_service.errors import NotReady, ReportFailed, StillReading
 from sweep_service.report.comparison_model import SweepsComparison
 from sweep_service.schemas import (
     BenchmarkSample,
@@ -29,6 +29,7 @@ from sweep_service.schemas import (
     ProbeView,
     ReportFormat,
     ReportsView,
+    SubmittedView,
     SweepSummary,
     SweepView,
     TrialView,
@@ -54,6 +55,20 @@ class ReportSoFar(NamedTuple):
     """True if the sweep is still running, so that every number may change."""
     age_s: float
     """Seconds since an interim report was built."""
+
+
+AnyAnswer = TypeVar("AnyAnswer")
+
+
+def _read_through(ask: Callable[[], AnyAnswer], told: Callable[[str], None] | None) -> AnyAnswer:
+    """Ask until the server has read the data of a sweep."""
+    while True:
+        try:
+            return ask()
+        except StillReading as error:
+            if told is not None:
+                told(str(error))
+            time.sleep(1)
 
 
 class Client(VerbMethods, LogReading):
@@ -92,24 +107,32 @@ class Client(VerbMethods, LogReading):
         """
         self.request("GET", "/readyz")
 
-    def plan(self, spec: Spec) -> SweepPlan:
-        """Check a spec and say what it would run, without storing anything.
+    def plan(self, spec: Spec, told: Callable[[str], None] | None = None) -> SweepPlan:
+        """Check a spec and say what it would run, without storing anything; wait until its data are read.
 
+        Args:
+            told: gets a sentence each time that the server asks for patience: some minutes for millions of rows.
         Raises: InvalidSpec, with every reason why it cannot run.
         """
-        return self.ask("POST", "/v1/sweeps", SweepPlan, {"validate_only": "true"}, json=document_of(spec))
+        parameters, document = {"validate_only": "true"}, document_of(spec)
+        return _read_through(lambda: self.ask("POST", "/v1/sweeps", SweepPlan, parameters, json=document), told)
 
-    def submit(self, spec: Spec, idempotency_key: str | None = None) -> SweepView:
-        """Submit a sweep.
+    def submit(
+        self, spec: Spec, idempotency_key: str | None = None, told: Callable[[str], None] | None = None
+    ) -> SubmittedView:
+        """Submit a sweep; wait until its data are read.
 
         Args:
             spec: the sweep, as a record or as values of JSON.
             idempotency_key: names this submission, so that sending it again does not submit the sweep twice. Default:
                 a new key, which covers the retries within this call.
+            told: as for `plan`.
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
-        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        return self.ask("POST", "/v1/sweeps", SweepView, headers=headers, json=document_of(spec))
+        headers, document = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}, document_of(spec)
+        return _read_through(
+            lambda: self.ask("POST", "/v1/sweeps", SubmittedView, headers=headers, json=document), told
+        )
 
     def sweeps(
         self,

@@ -100,18 +100,37 @@ def catalog_errors(
 
 def named_entries(spec: SweepSpec) -> set[tuple[type[Entry], str]]:
     """Return kind and name of each entry of the catalog that a spec's trials need."""
+    return {entry for config in _configs(spec) for entry in entries_of(config)}
+
+
+def entries_of(config: TrainingConfig) -> set[tuple[type[Entry], str]]:
+    """Return kind and name of each entry of the catalog that a configuration needs."""
     needed = set[tuple[type[Entry], str]]()
-    for config in _configs(spec):
-        if isinstance(config.model, PretrainedModel):
-            needed.add((ModelEntry, config.model.model))
-        if isinstance(task := config.task, WordProblemsTask):
-            needed.add((DatasetEntry, task.data.ref))
-            needed |= {(BenchmarkEntry, name) for name in task.apart_from}
-            if task.validation and task.validation.benchmark:
-                needed.add((BenchmarkEntry, task.validation.benchmark))
-            if task.validation and task.validation.ref:
-                needed.add((DatasetEntry, task.validation.ref))
+    if isinstance(config.model, PretrainedModel):
+        needed.add((ModelEntry, config.model.model))
+    if isinstance(task := config.task, WordProblemsTask):
+        needed.add((DatasetEntry, task.data.ref))
+        needed |= {(BenchmarkEntry, name) for name in task.apart_from}
+        if task.validation and task.validation.benchmark:
+            needed.add((BenchmarkEntry, task.validation.benchmark))
+        if task.validation and task.validation.ref:
+            needed.add((DatasetEntry, task.validation.ref))
     return needed
+
+
+def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
+    """Return the configurations whose data a trainer can read before the sweep runs: the base, and those of the space.
+
+    A task that makes its problems itself has nothing to read, unless a pretrained model's tokenizer reads its prompts.
+    """
+    if spec.trainer is not None:
+        return []
+    in_space = _configs(spec) if any(name.startswith(("task", "model")) for name in spec.space.names) else []
+    different = dict[str, TrainingConfig]()
+    for config in (spec.base, *in_space):
+        if isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask):
+            different.setdefault(config.model_dump_json(include={"task", "model"}), config)
+    return list(different.values())
 
 
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:

@@ -1,118 +1,69 @@
-"""Previews a sweep's prompts before it runs: a trainer reads data and tokenizer, in a process of its own."""
+"""Checks the data of a sweep before it is accepted, and shows in a plan what a trainer read."""
 
-import json
-import os
-import re
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.processes.child_processes import log_tail, start_kept, stop
-from sweep_service.settings import without_secrets
+from sweep_service.intake.catalog_check import read_configs
+from sweep_service.intake.data_check import READER, DataReader
+from sweep_service.intake.whole_check import missing_rewards
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
-from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
-from trainers.process.environment import EXIT_CODES
+from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
-LIMIT_S: Final = 45.0
-LIMIT_BYTES: Final = 4 * 2**30
-"""Memory that reading may take; it takes half a GB, and more for a large dataset."""
 _MANY: Final = 0.1
 """Share of problems left out from which the plan warns."""
 _FEW: Final = 8
 """Number of validation problems below which the plan warns."""
-WAIT_S: Final = 10.0
-"""Seconds to wait for another plan's preview; `WAIT_S` + `LIMIT_S` is less than the minute for which clients wait."""
-_ONE_AT_A_TIME: Final = threading.Lock()  # each takes a core, and half a GB
-MAX_WAITING: Final = 3
-"""Plans that may wait for it; each keeps one of the API's forty threads meanwhile."""
-_PLACES: Final = threading.BoundedSemaphore(1 + MAX_WAITING)
-_BUSY: Final = "the server is reading those of another plan; plan again in a minute"
-_OUT_OF_MEMORY: Final = re.compile(
-    r"MemoryError|error return without exception set|memory allocation|[Cc]annot allocate memory|bad_alloc|"
-    r"(failed to|cannot) map"
-)
-_SETTING: Final = re.compile(r"[a-z_]+(\.[a-z0-9_-]+)*")
+_MOST_CONFIGS: Final = 8
+"""Combinations of data and model in one space that are read."""
 
 
-def with_prompts(plan: SweepPlan, spec: SweepSpec, cache: Path, limit_s: float = LIMIT_S) -> SweepPlan:
-    """Return the plan with the base configuration's prompts and data; unchanged if the task makes its problems itself
-    and the policy starts from scratch.
+class CheckedData(NamedTuple):
+    """What is known of a sweep's data before it runs."""
 
-    Raises: InvalidSpec, if the trainer refuses data, tokenizer or template, or fails on them.
+    preview: Preview | None
+    """Of the base configuration; None if its task makes its problems itself and its policy starts from scratch."""
+    unchecked: list[str]
+    """Reasons why data could not be read here; trials read it."""
+
+
+def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> CheckedData:
+    """Have a trainer read the data of a sweep, once for each combination of data and model in its space.
+
+    Raises: StillReading, if that takes longer than a request waits; InvalidSpec, if the trainer refuses data,
+        tokenizer or template, or fails on them.
     """
-    if not isinstance(spec.base.model, PretrainedModel) and not isinstance(spec.base.task, WordProblemsTask):
-        return plan
-    preview = _in_turn(spec.base, cache, limit_s)
-    if isinstance(preview, str):
-        return plan.model_copy(update={"warnings": [*plan.warnings, f"no prompts are shown: {preview}"]})
-    warnings = [*plan.warnings, *_warnings(spec.base, preview)]
-    return plan.model_copy(update={"prompts": preview.prompts, "data": preview.data, "warnings": warnings})
-
-
-def _in_turn(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
-    """Return the trainer's preview, or the reason for none; one trainer reads at a time, and few plans wait for it."""
-    if not _PLACES.acquire(blocking=False):
-        return _BUSY
-    try:
-        if not _ONE_AT_A_TIME.acquire(timeout=WAIT_S):
-            return _BUSY
+    if unchecked := missing_rewards(spec):
+        return CheckedData(None, unchecked)
+    preview, errors = None, dict[SpecError, None]()
+    configs = read_configs(spec)
+    for place, config in enumerate(configs[:_MOST_CONFIGS]):
         try:
-            return _preview(config, cache, limit_s)
-        finally:
-            _ONE_AT_A_TIME.release()
-    finally:
-        _PLACES.release()
+            answer = reader.read(config, cache)
+        except InvalidSpec as error:
+            errors |= dict.fromkeys(error.errors)
+            continue
+        if isinstance(answer, str):
+            unchecked.append(answer)
+        elif place == 0:
+            preview = answer
+    if errors:
+        raise InvalidSpec(list(errors))
+    if more := len(configs[_MOST_CONFIGS:]):
+        unchecked.append(f"{more} more combinations of data and model in the space are not read here")
+    return CheckedData(preview, list(dict.fromkeys(unchecked)))
 
 
-def _preview(config: TrainingConfig, cache: Path, limit_s: float) -> Preview | str:
-    """Return the trainer's preview, or that it took more time or memory than it may."""
-    with tempfile.TemporaryDirectory(prefix="preview-") as name:
-        folder = Path(name)
-        code = _run(config, cache, folder, limit_s)
-        output, last = (folder / "output").read_bytes(), (log_tail(folder / "log").splitlines() or ["nothing"])[-1]
-    if code is None:
-        return f"reading data and tokenizer took longer than {limit_s:g} s"
-    answer = (output.splitlines() or [b""])[-1]  # libraries may have printed before
-    if code == EXIT_CODES["SUCCEEDED"] and answer:
-        return Preview.model_validate_json(answer)
-    if code == EXIT_CODES["BAD_CONFIG"]:
-        problems = [" ".join(problem.split()) for problem in json.loads(answer)["problems"]]
-        raise InvalidSpec([SpecError(_pointer(problem), f"{problem:.1000}") for problem in problems])
-    ended = f"ended by signal {code - 128}" if code > 128 else f"exit code {code}"
-    if _OUT_OF_MEMORY.search(last):
-        return f"reading data and tokenizer took more than {LIMIT_BYTES / 2**30:g} GiB"
-    detail = f"the trainer could not read data and tokenizer: {last:.500} ({ended})"
-    raise InvalidSpec([SpecError("/training/task", detail)])
-
-
-def _run(config: TrainingConfig, cache: Path, folder: Path, limit_s: float) -> int | None:
-    """Run the trainer, its answer and its log into files of the folder; None if it took longer than the limit."""
-    file = folder / "config.yaml"
-    file.write_text(config.model_dump_json(), encoding="utf-8")
-    limited = ["sh", "-c", f'ulimit -d {LIMIT_BYTES >> 10}; exec "$@"', "sh"]  # below the keeper, which has no limit
-    command = [sys.executable, "-m", "trainers", str(file), "--preview", "--json", "--cache", str(cache)]
-    environment = without_secrets(os.environ) | {"OMP_NUM_THREADS": "1"}
-    process = start_kept([*limited, *command], environment, folder / "log", answer=folder / "output")
-    try:
-        return process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        stop(process, 0)
-
-
-def _pointer(problem: str) -> str:
-    """Return the place of the setting with which a problem begins; the task's, if it begins with none."""
-    match = _SETTING.match(problem)
-    path = match[0].split(".") if match else [""]
-    return "/training/" + ("/".join(path) if path[0] in TrainingConfig.model_fields else "task")
+def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData) -> SweepPlan:
+    """Return the plan with prompts and data of the base configuration, and with what could not be checked."""
+    changes: dict[str, Any] = {"unchecked": checked.unchecked}
+    if (preview := checked.preview) is not None:
+        warnings = [*plan.warnings, *_warnings(spec.base, preview)]
+        changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
+    return plan.model_copy(update=changes)
 
 
 def _warnings(config: TrainingConfig, preview: Preview) -> Iterator[str]:

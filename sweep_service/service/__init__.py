@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sweep_service.errors import NotReady
-from sweep_service.intake.preview import with_prompts
-from sweep_service.intake.whole_check import check_spec, missing_rewards
+from sweep_service.intake.preview import check_data, with_data
+from sweep_service.intake.whole_check import check_spec
 from sweep_service.processes.heartbeat import standstill
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
@@ -20,7 +21,17 @@ from sweep_service.sweep.records import DesiredState, Sweep, SweepState, new_id
 from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
 from trainers.catalog.entries import BenchmarkEntry, all_entries
 
-__all__ = ["SweepService", "best_yaml"]
+__all__ = ["Submission", "SweepService", "best_yaml"]
+
+
+class Submission(NamedTuple):
+    """An accepted sweep."""
+
+    sweep: Sweep
+    replayed: bool
+    """True if it is an earlier one that the same key named."""
+    unchecked: list[str]
+    """Reasons why data could not be read; trials read it."""
 
 
 class SweepService(VerbRules, Logs, Results):
@@ -40,7 +51,7 @@ class SweepService(VerbRules, Logs, Results):
     def plan(self, raw: object) -> SweepPlan:
         """Check a spec and say what it would run, without storing anything.
 
-        Raises: InvalidSpec.
+        Raises: InvalidSpec; StillReading.
         """
         spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
         training = spec.trained_base.model_dump(mode="json", exclude={"seed"})
@@ -50,17 +61,15 @@ class SweepService(VerbRules, Logs, Results):
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
         plan = make_plan(spec, earlier, measured(probe), problems)
-        if missing := missing_rewards(spec):
-            return plan.model_copy(update={"warnings": [*plan.warnings, *missing]})
-        return with_prompts(plan, spec, self.settings.cache)
+        return with_data(plan, spec, check_data(spec, self.settings.cache))
 
-    def submit(self, raw: object, idempotency_key: str | None = None) -> tuple[Sweep, bool]:
+    def submit(self, raw: object, idempotency_key: str | None = None) -> Submission:
         """Accept a sweep. Once this returns it is stored for good.
 
-        Returns: the sweep, and whether it is an earlier one that the same key named.
-        Raises: InvalidSpec; IdempotencyKeyReused.
+        Raises: InvalidSpec; StillReading; IdempotencyKeyReused.
         """
         spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
+        unchecked = check_data(spec, self.settings.cache).unchecked
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,
@@ -73,7 +82,7 @@ class SweepService(VerbRules, Logs, Results):
         configs, trials = first_records(spec, sweep_id)
         key = (idempotency_key, spec.digest) if idempotency_key else None
         stored = self.store.create_sweep(sweep, configs, trials, key)
-        return stored, stored.id != sweep.id
+        return Submission(stored, stored.id != sweep.id, unchecked)
 
     def summaries(self, sweeps: Sequence[Sweep]) -> list[SweepSummary]:
         """Return the short form of sweeps, with their trials counted."""

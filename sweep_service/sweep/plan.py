@@ -55,6 +55,7 @@ class SweepPlan(Record):
         default=(), description="Three of the base configuration, as a pretrained model reads them."
     )
     data: DataRecord | None = Field(default=None, description="Of a pretrained model: the problems, counted.")
+    unchecked: list[str] = Field(default=[], description="Reasons why data could not be read here; trials read it.")
     warnings: list[str]
 
 

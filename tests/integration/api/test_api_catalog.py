@@ -1,16 +1,19 @@
 """The catalog over REST, by the client and on the command line; and specs that name what it has not."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from sweep_service.client import Client
-from sweep_service.errors import InvalidSpec, NotFound
+from sweep_service.errors import InvalidSpec, NotFound, SpecError, StillReading
+from sweep_service.intake.preview import CheckedData
 from tests.integration.api.conftest import Served, Sweeps
 from tests.integration.api.played_sweep import SPEC
 from tests.model_folders import write_model
 from tests.terminal import Terminal
+from tests.unit.trainers.tasks.chats import add_dataset
 from trainers.catalog.add_from_disk import add_local_dataset, add_local_model
 from trainers.catalog.entries import ModelEntry, read_entry
 
@@ -62,6 +65,67 @@ def test_a_spec_that_names_what_is_not_there_is_neither_planned_nor_stored(
     assert list(client.sweeps()) == []
 
 
+WORDS = SPEC | {"training": {"task": {"name": "word_problems", "data": {"ref": "rows"}, "reward": "number"}}}
+
+
+def test_data_that_a_trainer_would_refuse_are_refused_by_plan_and_submit_alike(served: Served, client: Client) -> None:
+    rows = [{"problem": f"{number}?", "answer": [number]} for number in range(20)]
+    add_dataset(served.service.settings.cache, "rows", {"train": rows})
+    said = list[list[SpecError]]()
+    for ask in (client.plan, client.submit):
+        with pytest.raises(InvalidSpec) as refused:
+            ask(WORDS)
+        said.append(refused.value.errors)
+    ((error,), again) = said
+    assert again == [error]
+    assert error.pointer == "/training/task"
+    assert error.detail.endswith(
+        "line 1 and 19 more: answer is a list; it must be a text or a number, as answer.0 may be"
+    )
+    assert list(client.sweeps()) == []
+
+
+def test_client_and_commands_wait_until_data_are_read_and_say_what_could_not_be(
+    served: Served, client: Client, sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_dataset(served.service.settings.cache, "rows", {"train": [{"problem": "1?", "answer": "1"}]})
+    still, waits = StillReading("the server is still reading; ask again"), list[str]()
+    answers = [still, CheckedData(None, ["too many rows"])] * 4
+
+    def check(*_: object) -> CheckedData:
+        answer = answers.pop(0)
+        if isinstance(answer, StillReading):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("sweep_service.service.check_data", check)
+    monkeypatch.setattr(client, "patience_s", 0)
+    assert client.plan(WORDS, waits.append).unchecked == ["too many rows"]
+    assert client.submit(WORDS, None, waits.append).unchecked == ["too many rows"]
+    assert waits == [str(still)] * 2
+    (home / "sweep.yaml").write_text(json.dumps(WORDS))
+    planned = sweeps("plan", "sweep.yaml")
+    assert (planned.code, "not checked  too many rows" in planned.out) == (11, True)
+    submitted = sweeps("submit", "sweep.yaml")
+    assert (submitted.code, "not checked: too many rows" in submitted.err) == (0, True)
+    assert answers == []
+
+
+def test_a_request_that_must_wait_for_data_is_told_when_to_ask_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise StillReading("the server is still reading; ask again")
+
+    monkeypatch.setattr("sweep_service.service.check_data", busy)
+    refused = served.http.post("/v1/sweeps", json=SPEC)
+    assert (refused.status_code, refused.json()["code"], refused.headers["Retry-After"]) == (
+        503,
+        "DATA_BEING_READ",
+        "2",
+    )
+
+
 def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "rows.jsonl").write_text('{"a": 1}\n')
     monkeypatch.setenv("SWEEPS_CACHE", str(home / "rows.jsonl"))
@@ -72,7 +136,8 @@ def test_a_cache_that_cannot_be_written_is_named(sweeps: Sweeps, home: Path, mon
 def test_an_entry_that_a_sweep_needs_is_not_removed_unasked(
     served: Served, sweeps: Sweeps, model: ModelEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
+    monkeypatch.setattr("sweep_service.service.check_data", lambda *_: CheckedData(None, []))  # it has no tokenizer
+    sweep, _, _ = served.service.submit(SPEC | {"training": {"model": {"name": "pretrained", "model": "mine"}}})
     ran = sweeps("models", "rm", "mine", "--yes")
     assert ran.code == 6
     assert f"{sweep.id} needs mine; cancel it first, or give --force" in ran.err
