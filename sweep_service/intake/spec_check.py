@@ -95,7 +95,8 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[S
     """
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
-        errors += process_errors(spec) or point_errors(spec)
+        has_drawn = of_before and not spec.search.is_grid  # from a space that an extension cannot change
+        errors += process_errors(spec) or ([] if has_drawn else point_errors(spec))
     errors += [*_reward_errors(spec), *benchmark_errors(spec, sound=sound)]
     return errors + _amount_errors(spec, sound=sound and not errors, of_before=of_before)
 

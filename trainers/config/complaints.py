@@ -128,6 +128,7 @@ _PLAINER: Final = {
     "float_parsing": "a number is needed",
     "int_type": "a whole number is needed",
     "int_parsing": "a whole number is needed",
+    "int_from_float": "a whole number is needed",
     "string_type": "a text is needed",
     "too_long": "at most {max_length} are allowed, and these are {actual_length}",
     "too_short": "at least one value is needed",

@@ -64,6 +64,8 @@ def test_values_that_fail_alike_are_told_together() -> None:
         ({"type": "float", "low": 0, "high": 1, "step": 0.3}, "high 1.0 is not low 0.0 plus a multiple of step 0.3"),
         ({"type": "float", "low": 1, "high": 1}, "low 1.0 must be below high 1.0"),
         ({"type": "int", "low": 2, "high": 1}, "low 2 must be below high 1"),
+        ({"type": "float", "low": 0, "high": 1, "log": True}, "low 0.0 must be above 0 on a log scale"),
+        ({"type": "int", "low": 0, "high": 8, "log": True}, "low 0 must be above 0 on a log scale"),
     ],
 )
 def test_a_wrong_range_is_told_in_the_words_of_the_range(range_: dict[str, Any], words: str) -> None:

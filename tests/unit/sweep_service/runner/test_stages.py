@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from search_spaces.space import SearchSpace
 from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.runner.stages import Records, next_records
+from sweep_service.runner.stages import Records, RefusedProposal, next_records
 from sweep_service.sweep.baselines import clipped
 from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.objective import choose
@@ -162,6 +163,15 @@ def test_tpe_is_told_one_value_for_each_config_over_its_seeds() -> None:
     rising, falling = [number / 12 for number in range(12)], [1 - number / 12 for number in range(12)]
     assert proposed(rising) == proposed(rising)
     assert proposed(rising) != proposed(falling)
+
+
+def test_a_proposal_that_training_refuses_is_named_with_the_reason() -> None:
+    """A sweep of before may have a range that is refused at intake today."""
+    sweep, configs, trials = sweep_of(space={"loss.beta1": BETA}, search={"strategy": "random", "num_configs": 3})
+    space = SearchSpace.model_validate({"steps": {"type": "int", "low": 9, "high": 15}})
+    stored = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"space": space})})
+    with pytest.raises(RefusedProposal, match=r"random drew .*the point {\"steps\": 1\d} cannot run: steps 1\d is not"):
+        next_records(stored, configs, trials, [])
 
 
 def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:

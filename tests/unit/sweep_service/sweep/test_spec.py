@@ -284,12 +284,6 @@ def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> Non
     assert setting(training, "loss.epsilon") == (bounds.pop() if len(bounds) == 1 else None)
 
 
-@pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])
-def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
-    sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
-    assert "prompts_per_minibatch 5" in refusals(spec(space=sizes, search=search))["/space"]
-
-
 def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
     definitions = sweep_schema()["$defs"]
     data, filtered = definitions["WordProblemsTask"]["properties"]["data"], definitions["DataConfig"]["properties"]
