@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from search_spaces.sampling import Observation, propose
+from search_spaces.written_numbers import as_written
 from sweep_service.intake.space_check import point_error
 from sweep_service.sweep.objective import choose, config_objectives, selection_objectives, trial_objectives
 from sweep_service.sweep.plan import add_config, confirm_records, make_trials, new_points
@@ -90,9 +91,10 @@ def _next_proposal(
 
 def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
     tune = [trial for trial in trials if trial.config_id == config.id and trial.stage is Stage.TUNE]
+    params = as_written(config.params)  # configs of before were stored with whatever was given
     if not all(trial.state.is_over for trial in tune):
-        return Observation(config.number, config.params, None, "running")
-    return Observation(config.number, config.params, value, "failed" if value is None else "complete")
+        return Observation(config.number, params, None, "running")
+    return Observation(config.number, params, value, "failed" if value is None else "complete")
 
 
 def _next_number(trials: Sequence[Trial]) -> int:

@@ -10,7 +10,7 @@ from sweep_service.report.model import Caution, TrialRow
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.plan import tuning_had_room
+from sweep_service.sweep.plan import most_points, tuning_had_room
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState
 
 _OF_EVERY_RUN: Final = ("python", "torch", "transformers", "trl")
@@ -38,7 +38,8 @@ def _budget_ended(facts: Facts) -> Evidence | None:
     if spec.budget.max_gpu_hours is None or inputs.interim:
         return None
     ids = _never_begun(facts)
-    asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
+    asked = 0 if spec.search.is_grid else most_points(spec)
+    points = sum(Role.SPACE in config.roles for config in inputs.configs)
     had_room = tuning_had_room(spec, inputs.trials, inputs.probe_gpu_hours)
     unasked = 0 if had_room else max(0, asked - points)
     lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []

@@ -195,6 +195,14 @@ def test_more_to_confirm_than_there_can_be_is_refused_at_submission() -> None:
 
 
 @pytest.mark.parametrize("strategy", DRAWING)
+def test_a_search_that_tries_all_points_of_its_space_gets_no_more(strategy: str) -> None:
+    spec = spec_of(search={"strategy": strategy, "num_configs": 3})
+    told = told_of({"search": {"num_configs": 4}}, spec)["/search/num_configs"]
+    assert told.startswith("4: the sweep tries all 3 points of its space; for a larger space submit a new sweep")
+    assert check_extension({"search": {"num_configs": 3}, "seeds": {"tune": [3, 1, 5]}}, spec, CACHE)
+
+
+@pytest.mark.parametrize("strategy", DRAWING)
 def test_a_search_keeps_its_space_and_its_configs(strategy: str) -> None:
     spec = spec_of(**DRAWN | {"search": {"strategy": strategy, "num_configs": 3}})
     wider = {"loss.beta1": {"type": "float", "low": 0, "high": 2}}

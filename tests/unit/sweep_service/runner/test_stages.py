@@ -255,6 +255,16 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     assert len(trials) <= sum(stage_counts(sweep.spec))
 
 
+@pytest.mark.parametrize("search", [{"strategy": "grid"}, *({"strategy": name, "num_configs": 9} for name in DRAWING)])
+@pytest.mark.parametrize("beta2", [0, 1], ids=["with the baseline", "beside the baseline"])
+def test_whatever_goes_through_a_finite_space_makes_as_many_trials_as_are_planned(
+    search: dict[str, Any], beta2: float
+) -> None:
+    space = {"loss.beta1": [0, 0.5, 1], "loss.beta2": beta2}
+    sweep, configs, trials = sweep_of(space=space, search=search, seeds={"tune": [0, 1]})
+    assert stage_counts(sweep.spec).tune == len(run_on(sweep, configs, trials)[1]) == 2 * (3 if beta2 == 0 else 4)
+
+
 def test_tpe_goes_on_from_its_rows_while_confirm_trials_run() -> None:
     search = {"strategy": "tpe", "num_configs": 12}
     stages = {"seeds": {"tune": [0], "confirm": {"top_k": 1, "seeds": [7]}}}
