@@ -12,9 +12,14 @@ from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points, tuning_had_room
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState
+from trainers.config.complaints import shortened
 
 _OF_EVERY_RUN: Final = ("python", "torch", "transformers", "trl")
 """Packages that every run notes; others only by the trials whose loss comes from them."""
+_MOST_REASONS: Final = 3
+"""Number of trials of which a text says why they ended."""
+_LONGEST_REASON: Final = 200
+"""Characters of such a reason."""
 _MOST_CONFIGS: Final = 6
 """Number of configs that a text names."""
 
@@ -116,9 +121,17 @@ def ended_in(state: TrialState, words: Callable[[Facts], str]) -> Callable[[Fact
             return None
         confirm = sum(trial.stage is Stage.CONFIRM for trial in ended)
         what = f"{len(ended)} of {count(len(facts.trials), 'trial')} {words(facts)}"
-        return Evidence(f"{what} ({confirm or 'none'} of them in the confirm stage).", [trial.id for trial in ended])
+        told = [f"Trial {trial.number}: {_first_line(trial.message)}" for trial in ended if trial.message]
+        more = [f"and {len(told) - _MOST_REASONS} more"] if len(told) > _MOST_REASONS else []
+        why = f" {'; '.join([*told[:_MOST_REASONS], *more])}." if told else ""
+        text = f"{what} ({confirm or 'none'} of them in the confirm stage).{why}"
+        return Evidence(text, [trial.id for trial in ended])
 
     return look
+
+
+def _first_line(message: str) -> str:
+    return shortened(message.partition("\n")[0], _LONGEST_REASON)
 
 
 def _stopped_by_hand(facts: Facts) -> Evidence | None:
