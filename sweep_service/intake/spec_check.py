@@ -55,7 +55,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
-        errors += [_error(complaint) for complaint in complaints(error, document, _settings_of_specs())]
+        errors += [_error(complaint) for complaint in complaints(error, document, settings_of_specs())]
     bound = spec.bound if spec is not None else _bound_space(document.get("space"), training)
     if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
         errors += space_errors(bound, base, of_before=of_before)
@@ -155,7 +155,7 @@ def _error(complaint: Complaint, *above: str) -> SpecError:
 
 
 @cache
-def _settings_of_specs() -> Settings:
+def settings_of_specs() -> Settings:
     """Return the settings of a spec with those of its training, which the spec's own schema leaves open."""
     inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).owners.items()}
     return Settings({**settings_of(SweepSpec).owners, **inner})

@@ -140,6 +140,7 @@ STEPPED = {"type": "float", "low": 0, "high": 0.5, "step": 0.25}
         ({"space": {"steps": [8]}}, {}, "/space/steps", "it is not in the sweep's space (loss.beta1, loss.beta2)"),
         ({"space": {"steps": [8]}}, {}, "/space/steps", "; submit a new sweep"),
         ({"space": {"beta1": [0.75]}}, {}, "/space/beta1", "; did you mean loss.beta1?"),
+        ({"steps": 64}, {}, "/steps", "did you mean 'training.steps' (counted in optimizer updates) of the spec?"),
         ({"search": {"num_configs": 9}}, {}, "/search/num_configs", "give a parameter of the space more values"),
         ({"search": {"num_configs": 5000}}, DRAWN, "/seeds", "more than 3000"),
     ],

@@ -54,7 +54,7 @@ def test_space_is_bound_to_training_by_its_corner_points() -> None:
     found = refusals(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2}))
     assert set(found) == {"/space/loss.beta1", "/space/loss.epsilom"}
     assert found["/space/loss.beta1"].startswith("-1:")
-    assert "did you mean 'epsilon'" in found["/space/loss.epsilom"]
+    assert "did you mean 'loss.epsilon'" in found["/space/loss.epsilom"]
 
 
 def test_a_setting_at_the_wrong_place_is_shown_its_own() -> None:
