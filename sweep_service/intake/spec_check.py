@@ -97,7 +97,7 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[S
     if sound and not errors:
         has_drawn = of_before and not spec.search.is_grid  # from a space that an extension cannot change
         errors += process_errors(spec) or ([] if has_drawn else point_errors(spec))
-    errors += [*_reward_errors(spec), *benchmark_errors(spec, sound=sound)]
+    errors += [*_reward_errors(spec), *(_pass_k_errors(spec) if sound else ()), *benchmark_errors(spec, sound=sound)]
     return errors + _amount_errors(spec, sound=sound and not errors, of_before=of_before)
 
 
@@ -113,6 +113,17 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
             "/objective/metric", f"eval/reward_mean cannot compare different rewards ({', '.join(varied)}); {remedy}"
         )
     ]
+
+
+def _pass_k_errors(spec: SweepSpec) -> list[SpecError]:
+    """Refuse to compare pass@k of different k, as it follows evaluation.samples_per_problem where nobody sets it."""
+    if spec.objective.metric != "eval/pass_at_k":
+        return []
+    pass_k = sorted({spec.bind(point).evaluation.pass_k for point in spec.space.corners()})
+    if len(pass_k) == 1:
+        return []
+    remedy = f"set training.evaluation.pass_k to {pass_k[0]} for all"
+    return [SpecError("/objective/metric", f"eval/pass_at_k cannot compare pass@k of {pass_k}; {remedy}")]
 
 
 def _amount_errors(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:

@@ -76,6 +76,8 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and len(item["input"]) >= item.get("ctx", {})["min_length"]:
             continue  # only because entries were refused, which is told
+        if item["type"] == "default_factory_not_called":
+            continue  # only because of another setting, which is told
         path, written = _place_and_value(raw, item["loc"], item["type"] == "missing")
         if isinstance(written, bool | int | float | str):
             item["input"] = written  # models may have replaced it

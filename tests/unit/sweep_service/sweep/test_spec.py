@@ -304,3 +304,45 @@ def test_mean_rewards_are_not_compared_across_rewards(name: str) -> None:
     assert list(found) == ["/objective/metric"]
     assert f"eval/reward_mean cannot compare different rewards ({name})" in found["/objective/metric"]
     assert parse_spec(spec(objective={"metric": "eval/reward_mean", "diverged": -1})).objective.diverged == -1
+
+
+@pytest.mark.parametrize(
+    ("training", "device_batch", "pass_k"),
+    [
+        ({}, 64, 8),
+        ({"evaluation": {"samples_per_problem": 1}}, 64, 1),
+        ({"evaluation": {"samples_per_problem": 16}}, 64, 8),
+        ({"rollout": {"prompts_per_minibatch": 1}}, 16, 8),
+        ({"rollout": {"completions_per_prompt": 6}}, 24, 8),
+        ({"rollout": {"prompts_per_rollout": 10, "prompts_per_minibatch": 5, "completions_per_prompt": 13}}, 13, 8),
+        ({"rollout": {"prompts_per_minibatch": 16}}, 64, 8),
+    ],
+)
+def test_defaults_follow_the_settings_that_bound_them(training: dict[str, Any], device_batch: int, pass_k: int) -> None:
+    base = parse_spec(spec(training=training)).base
+    assert (base.device_batch, base.evaluation.pass_k) == (device_batch, pass_k)
+    assert config_id(TrainingConfig.model_validate(base.model_dump())) == config_id(base)
+
+
+def test_what_somebody_sets_stays_and_is_refused_where_it_cannot_be() -> None:
+    small: dict[str, Any] = {"rollout": {"prompts_per_minibatch": 1}, "evaluation": {"samples_per_problem": 1}}
+    assert "device_batch 64 does not divide" in refusals(spec(training=small | {"device_batch": 64}))["/training"]
+    small["evaluation"] |= {"pass_k": 8}
+    assert "evaluation.pass_k 8 exceeds" in refusals(spec(training=small))["/training/evaluation"]
+
+
+def test_a_wrong_setting_is_told_alone_where_a_default_would_follow_it() -> None:
+    wrong = {"rollout": {"completions_per_prompt": "x"}, "evaluation": {"samples_per_problem": 0}}
+    assert refusals(spec(training=wrong)).keys() == {
+        "/training/rollout/completions_per_prompt",
+        "/training/evaluation/samples_per_problem",
+    }
+
+
+def test_pass_at_k_is_not_compared_across_different_k() -> None:
+    space, metric = {"evaluation.samples_per_problem": [4, 32]}, {"metric": "eval/pass_at_k"}
+    assert parse_spec(spec(space=space)).objective.metric == "eval/avg_at_k"
+    told = refusals(spec(space=space, objective=metric))
+    remedy = "set training.evaluation.pass_k to 4 for all"
+    assert told == {"/objective/metric": f"eval/pass_at_k cannot compare pass@k of [4, 8]; {remedy}"}
+    assert parse_spec(spec(space=space, objective=metric, training={"evaluation": {"pass_k": 4}}))
