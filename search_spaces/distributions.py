@@ -10,7 +10,10 @@ from typing import Annotated, Any, Final, Literal, Self, TypeGuard, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from search_spaces.written_numbers import as_written
+
 Scalar = bool | int | float | str | None
+Value = Annotated[Scalar, AfterValidator(as_written)]
 
 _LONGEST_NAME: Final = 80
 _LARGEST: Final = 1e100
@@ -31,7 +34,7 @@ def _moderate(value: float) -> float:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number), AfterValidator(_moderate)]
+Number = Annotated[float, BeforeValidator(_number), AfterValidator(_moderate), AfterValidator(as_written)]
 WholeNumber = Annotated[int, Field(ge=-_EXACT, le=_EXACT), BeforeValidator(_number)]
 
 
@@ -152,7 +155,7 @@ class Categorical(Base):
     """
 
     type: Literal["categorical"] = "categorical"
-    choices: tuple[Scalar, ...] = Field(min_length=1, max_length=1000)
+    choices: tuple[Value, ...] = Field(min_length=1, max_length=1000)
     values: dict[str, Any] = Field(
         default={}, exclude_if=not_, description="Whole value that a choice stands for; others are values themselves."
     )
@@ -164,15 +167,16 @@ class Categorical(Base):
         if not isinstance(data, Mapping):
             return data
         document = dict(cast("Mapping[str, Any]", data))
-        values, choices = document.get("values", {}), document.get("choices")
+        values, choices = as_written(document.get("values", {})), document.get("choices")
         if not isinstance(values, Mapping) or not isinstance(choices, list | tuple | None):
             return document
         named = dict(cast("Mapping[str, Any]", values))
         listed = list(named) if choices is None else list[Any]()
         for choice in cast("Sequence[Any]", choices or ()):
             if isinstance(choice, Mapping | list | tuple):
-                name = whole_name(choice)
-                named[name], choice = choice, name
+                whole = as_written(choice)
+                choice = whole_name(whole)
+                named[choice] = whole
             listed.append(choice)
         return document | {"choices": listed} | ({"values": named} if named else {})
 
@@ -182,7 +186,8 @@ class Categorical(Base):
         for choice in self.choices:
             _check_magnitude(choice)
             if choice in seen:
-                raise ValueError(f"choices repeat {choice!r} (true equals 1, false equals 0); list each value once")
+                equal = "true equals 1, false equals 0, and 0.1 + 0.2 equals 0.3"
+                raise ValueError(f"choices repeat {choice!r} ({equal}); list each value once")
             seen.add(choice)
         for name, value in self.values.items():
             if name not in self.choices:
@@ -211,7 +216,7 @@ class Fixed(Base):
     """One value."""
 
     type: Literal["fixed"] = "fixed"
-    value: Scalar
+    value: Value
 
     @model_validator(mode="after")
     def _magnitude(self) -> Self:

@@ -32,6 +32,7 @@ Exception
 │   ├── TrackerAway                   the server did not answer, or is in trouble: the call may succeed later
 │   └── TrackerRefused                the server refused the call, and would refuse it again
 │       └── TrackerGone               the run or experiment does not exist
+├── RefusedProposal         runner    a point drawn by the sampler that training refuses
 ├── NotPlain                runner    a path at which no ordinary file lies
 ├── BadEvent                runner    a line of a program of one's own that is no event, or breaks a rule
 ├── Refusal                 api       a request that the API refuses before the service sees it

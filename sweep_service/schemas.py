@@ -338,6 +338,8 @@ class Best(Judged):
     """Number of configs with an objective in this stage, baselines included."""
     baseline_objective: float | None = None
     """Mean objective of the baseline over the stage's seeds; null while it has none."""
+    diverged: bool = False
+    """True if every trial with a result diverged, so that none of the configs is the best."""
     training: dict[str, Any]
     """The complete `TrainingConfig`, its seed left out: `python -m trainers` takes it. Of a trainer of one's own what
     its file has, with the stage's first seed."""
@@ -359,6 +361,7 @@ class Best(Judged):
             equal=leader.equal,
             configs=leader.configs,
             baseline_objective=leader.baseline,
+            diverged=leader.diverged,
             **dict(judged),
             training=config.settings | ({"seed": first_seed} if config.is_own else {}),
             of_program=config.is_own,
@@ -366,13 +369,14 @@ class Best(Judged):
 
     @property
     def all_equal(self) -> bool:
-        """True if all configs have this objective, so that none leads."""
-        return 1 < self.configs == self.equal
+        """True if all configs have this objective, or every trial diverged, so that none leads."""
+        return self.diverged or 1 < self.configs == self.equal
 
     @property
     def remarks(self) -> list[str]:
         """Sentences about other configs with exactly this objective, and about a baseline that has more."""
-        equals, behind = equals_text(self.equal, self.configs), behind_text(self.objective, self.baseline_objective)
+        equals = equals_text(self.equal, self.configs, diverged=self.diverged)
+        behind = behind_text(self.objective, self.baseline_objective)
         return [text for text in (equals, behind) if text]
 
 

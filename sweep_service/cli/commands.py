@@ -67,6 +67,8 @@ _ROWS: Final = {
     panel: [row for line in table.strip().splitlines() for row in _rows(line)] for panel, table in _PANELS.items()
 }
 _LISTED: Final = {row.name: row for rows in _ROWS.values() for row in rows}
+_UsageError: Final = typer.BadParameter.__mro__[1]
+"""Base of errors about arguments, which typer does not export."""
 COMMANDS: Final = _LISTED | {"list": _LISTED["ls"]}
 """All commands by name; help lists none twice."""
 
@@ -85,6 +87,21 @@ class Commands(TyperGroup):
         return name, stub and load(COMMANDS[args[0]]), rest
 
 
+class _Command(TyperCommand):
+    """A command that says what an option which it lacks may stand for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            if isinstance(lacking := getattr(error, "option_name", None), str) and hasattr(error, "possibilities"):
+                from sweep_service.cli.unknown_options import explain  # brings what specs are made of
+
+                explain(error, lacking, self)
+            raise
+
+
 def _stub(row: Row, panel: str | None = None, *, hidden: bool = False) -> TyperCommand:
     """Return a command as the list of commands shows it."""
     return TyperCommand(row.name, help=row.help, rich_help_panel=panel, hidden=hidden)
@@ -98,7 +115,7 @@ def load(row: Row) -> Any:
         command = typer.main.get_group(entry)
     else:
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-        app.command(row.name)(entry)
+        app.command(row.name, cls=_Command)(entry)
         command = typer.main.get_command(app)
     command.name = row.name
     return command

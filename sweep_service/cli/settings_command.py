@@ -23,12 +23,15 @@ def settings(
     [bold]sweeps settings temperature[/bold]      wherever they are
     """
     from trainers.config import TrainingConfig
+    from trainers.config.complaints import settings_of, similar_names
     from trainers.config.field_words import setting_meant
     from trainers.config.setting_schemas import setting_facts
 
     facts, text = setting_facts(TrainingConfig), text.strip().lower()
     if not (matches := [fact for fact in facts if text in fact.name]):
-        meant = setting_meant(text, {fact.name for fact in facts})
+        *groups, last = text.split(".")
+        similar = similar_names(groups, last, settings_of(TrainingConfig))
+        meant = setting_meant(text, {fact.name for fact in facts}) or " or ".join(similar)
         remedy = f"did you mean {meant}?" if meant else "list all: sweeps settings"
         print_error(ServiceError(f"no setting has {text!r} in its name; {remedy}"))
         raise typer.Exit(ExitCode.USAGE)

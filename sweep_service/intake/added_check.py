@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
-from sweep_service.intake.spec_check import parse_spec
+from sweep_service.intake.spec_check import parse_spec, settings_of_specs
 from sweep_service.sweep.added_benchmarks import BEST, EVERY, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
 from sweep_service.sweep.extension import Extension, extended, shrunk
@@ -18,7 +18,7 @@ from sweep_service.sweep.records import Config, Sweep, Trial
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from sweep_service.verbs import VERBS
 from trainers.config import TrainingConfig
-from trainers.config.complaints import complaints, settings_of
+from trainers.config.complaints import Settings, complaints, settings_of
 from trainers.errors import ConfigError
 from trainers.tasks.shared_problems import shared_problems
 
@@ -33,7 +33,8 @@ def _read(request_type: type[AnyRequest], raw: object, refused: str) -> AnyReque
     try:
         return request_type.model_validate(raw)
     except ValidationError as error:
-        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings_of(request_type))
+        settings = Settings(settings_of(request_type).owners, around=settings_of_specs())
+        reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings)
         raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], refused) from error
 
 

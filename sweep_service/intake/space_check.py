@@ -4,15 +4,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from search_spaces.distributions import Categorical, Distribution, Scalar
+from search_spaces.distributions import Categorical, Distribution, Fixed, Float, Scalar
 from search_spaces.space import Point, SearchSpace
 from search_spaces.strategies import drawing_strategies
 from sweep_service.errors import SpecError, pointer
+from sweep_service.intake.range_check import WrongRange, wrong_ranges
 from sweep_service.intake.several_processes_check import process_refusals
 from sweep_service.sweep.baselines import bound_token_ratios
 from sweep_service.sweep.points import BoundSpace, setting
@@ -23,7 +24,7 @@ from trainers.config.package_settings import params_of, with_package_loss
 from trainers.losses import LOSSES
 
 MAX_POINTS: Final = 500
-"""Largest number of points that are tried one by one, and so of a grid; each takes half a millisecond."""
+"""Largest number of points that are tried one by one, and so of a grid; each takes a tenth of a millisecond."""
 MAX_LISTED: Final = 500
 """Largest number of values that the lists of a space have together; each is tried by itself, too."""
 _TOLD: Final = 5
@@ -35,7 +36,8 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
 
     Args:
         base: complaints about the base settings alone, which are not repeated.
-        of_before: true for a stored sweep, which may have been accepted with two names of one value.
+        of_before: true for a stored sweep, which may have been accepted with two names of one value, or with a range of
+            which training takes only some values.
     """
     space = bound.space
     if "seed" in space.names:
@@ -57,29 +59,52 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
         return same
     points = list(space.corners())
     failing = [(point, reasons) for point in points if (reasons := refused(point))]
+    ranges = dict[str, WrongRange]()
+    if not base and not of_before:  # what is wrong with the base would be said of each value again
+        fixed = {name: values.value for name, values in space.root.items() if isinstance(values, Fixed)}
+        ranges = wrong_ranges(space, refused, next(at for at in (*points, fixed, {}) if not refused(at)))
     with_value = Counter(item for point in points for item in point.items())
     failing_with_value = Counter(item for point, _ in failing for item in point.items())
     always = [item for item, number in failing_with_value.items() if number == with_value[item]]
     alone = {item: reasons for item in always if (reasons := refused(dict([item])))}
-    errors = [error for name in space.names for error in _value_errors(name, space.root[name].edges, alone)]
-    together = [_point_error(point, reasons) for point, reasons in failing if alone.keys().isdisjoint(point.items())]
+    errors = list[SpecError]()
+    for name, values in space.root.items():
+        if name in ranges:
+            errors.append(ranges[name].error)
+        else:
+            errors += _value_errors(name, values.edges, alone)
+    told_alone = {*alone, *((name, value) for name, found in ranges.items() for value in found.refused)}
+    together = [_refused_point(point, reasons) for point, reasons in failing if told_alone.isdisjoint(point.items())]
     rest = len(together) - _TOLD
     more = [SpecError("/space", f"and {rest} more of the points at its edges cannot run")] if rest > 0 else []
     return [*errors, *together[:_TOLD], *more]
 
 
 def point_errors(spec: SweepSpec) -> list[SpecError]:
-    """Return the error of the first point that cannot run: of all points, or of the corners if those are too many.
+    """Return the error of the first point that cannot run: of all, or if those are too many, of some, and of corners.
 
-    A point between the corners may be refused, too: training may take 4 and 8 and refuse 5.
+    Values that are right alone may be wrong together. A continuum takes part with its low.
     """
     space = spec.space
-    for point in space.grid() if space.size is not None and space.size <= MAX_POINTS else space.corners():
-        tried = _tried(spec.bound, point)
-        reasons = process_refusals(spec, tried) if isinstance(tried, TrainingConfig) else tried
-        if reasons:
-            return [_point_error(point, reasons)]
+    floats = {name: values for name, values in space.root.items() if isinstance(values, Float)}
+    lows = {name: Fixed(value=values.low) for name, values in floats.items() if values.size is None}
+    finite = SearchSpace({**space.root, **lows})
+    size = finite.grid_size()
+    number = min(size, MAX_POINTS)
+    spread = (finite.point(index * size // number) for index in range(number))
+    for point in chain(spread, space.corners() if lows or number < size else ()):
+        if error := point_error(spec, point):
+            return [error]
     return []
+
+
+def point_error(spec: SweepSpec, point: Point) -> SpecError | None:
+    """Return the error of a point that cannot run; None if it can, or if another program reads its settings."""
+    if spec.trainer is not None:
+        return None
+    tried = _tried(spec.bound, point)
+    reasons = process_refusals(spec, tried) if isinstance(tried, TrainingConfig) else tried
+    return _refused_point(point, reasons) if reasons else None
 
 
 def grid_errors(space: SearchSpace) -> list[SpecError]:
@@ -95,7 +120,7 @@ def grid_errors(space: SearchSpace) -> list[SpecError]:
     return []
 
 
-def _point_error(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
+def _refused_point(point: Point, reasons: Iterable[Complaint | str]) -> SpecError:
     """Return the error of one point."""
     sentences = [reason if isinstance(reason, str) else reason.sentence for reason in islice(reasons, _TOLD)]
     return SpecError("/space", f"the point {shortened(json.dumps(point), 400)} cannot run: {'; '.join(sentences)}")

@@ -55,7 +55,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
-        errors += [_error(complaint) for complaint in complaints(error, document, _settings_of_specs())]
+        errors += [_error(complaint) for complaint in complaints(error, document, settings_of_specs())]
     bound = spec.bound if spec is not None else _bound_space(document.get("space"), training)
     if bound is not None and (refused is None or refused.error_count() <= _TOO_MUCH_WRONG):
         errors += space_errors(bound, base, of_before=of_before)
@@ -95,8 +95,9 @@ def _errors_of_whole(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[S
     """
     errors = (grid_errors(spec.space) if spec.search.is_grid else []) or too_many_trials(spec)
     if sound and not errors:
-        errors += process_errors(spec) or point_errors(spec)
-    errors += [*_reward_errors(spec), *benchmark_errors(spec, sound=sound)]
+        has_drawn = of_before and not spec.search.is_grid  # from a space that an extension cannot change
+        errors += process_errors(spec) or ([] if has_drawn else point_errors(spec))
+    errors += [*_reward_errors(spec), *(_pass_k_errors(spec) if sound else ()), *benchmark_errors(spec, sound=sound)]
     return errors + _amount_errors(spec, sound=sound and not errors, of_before=of_before)
 
 
@@ -112,6 +113,17 @@ def _reward_errors(spec: SweepSpec) -> list[SpecError]:
             "/objective/metric", f"eval/reward_mean cannot compare different rewards ({', '.join(varied)}); {remedy}"
         )
     ]
+
+
+def _pass_k_errors(spec: SweepSpec) -> list[SpecError]:
+    """Refuse to compare pass@k of different k, as it follows evaluation.samples_per_problem where nobody sets it."""
+    if spec.objective.metric != "eval/pass_at_k":
+        return []
+    pass_k = sorted({spec.bind(point).evaluation.pass_k for point in spec.space.corners()})
+    if len(pass_k) == 1:
+        return []
+    remedy = f"set training.evaluation.pass_k to {pass_k[0]} for all"
+    return [SpecError("/objective/metric", f"eval/pass_at_k cannot compare pass@k of {pass_k}; {remedy}")]
 
 
 def _amount_errors(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[SpecError]:
@@ -154,7 +166,7 @@ def _error(complaint: Complaint, *above: str) -> SpecError:
 
 
 @cache
-def _settings_of_specs() -> Settings:
+def settings_of_specs() -> Settings:
     """Return the settings of a spec with those of its training, which the spec's own schema leaves open."""
     inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).owners.items()}
     return Settings({**settings_of(SweepSpec).owners, **inner})

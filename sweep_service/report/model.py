@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 10
+REPORT_VERSION: Final = 11
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -667,7 +667,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[10] = REPORT_VERSION
+    report_version: Literal[11] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """True if the sweep was still running, so that every number may change."""

@@ -102,6 +102,7 @@ class _Warning(_Event):
 class _Finished(_Event):
     type: Literal["finished"]
     outcome: Literal["SUCCEEDED", "DIVERGED"] = "SUCCEEDED"
+    message: str | None = Field(default=None, max_length=2000)
     summary: _Metrics = {}
 
 
@@ -129,6 +130,8 @@ class OwnEvents:
         """The last step so far."""
         self.finished: Literal["SUCCEEDED", "DIVERGED"] | None = None
         """The outcome that the program has announced."""
+        self.message: str | None = None
+        """Why it has that outcome, in the program's words."""
         self.failed: str | None = None
         """Why it has failed, as it has announced."""
         self._has_evaluated = False
@@ -186,7 +189,7 @@ class OwnEvents:
                 plain["step"] = self.step if event.step is None else event.step
                 self._check_bound(plain["step"])
             case _Finished():
-                self.finished = event.outcome
+                self.finished, self.message = event.outcome, event.message
             case _Failed():
                 self.failed = event.message
             case _:

@@ -99,7 +99,7 @@ def _announced_end(events: OwnEvents) -> AttemptEnd:
     if events.failed is not None:
         return AttemptEnd(Ending.FAILED, events.failed[:MESSAGE_LENGTH])
     if events.finished == "DIVERGED":
-        return AttemptEnd(Ending.DIVERGED)
+        return AttemptEnd(Ending.DIVERGED, events.message)
     if why := events.missing:
         return AttemptEnd(Ending.FAILED, why)
     return AttemptEnd(Ending.SUCCEEDED)

@@ -3,11 +3,17 @@
 from collections.abc import Sequence
 
 from search_spaces.sampling import Observation, propose
+from search_spaces.written_numbers import as_written
+from sweep_service.intake.space_check import point_error
 from sweep_service.sweep.objective import choose, config_objectives, selection_objectives, trial_objectives
 from sweep_service.sweep.plan import add_config, confirm_records, make_trials, new_points
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial
 
 Records = tuple[list[Config], list[Trial]]
+
+
+class RefusedProposal(Exception):
+    """Training refuses a point that the sampler has drawn, and the same rows would give the same point again."""
 
 
 def next_records(
@@ -26,6 +32,8 @@ def next_records(
         sweep, configs, trials: all rows of the sweep.
         evaluations: curves of the objective's metrics.
         may_propose: whether the budget has room for one more point on every tune seed, and has not ended the stage.
+
+    Raises: RefusedProposal.
     """
     spec = sweep.spec
     points = new_points(spec, sweep.id, configs)  # of a grid; the sweep may have got them, or seeds, after it had begun
@@ -71,6 +79,9 @@ def _next_proposal(
     point = propose(spec.space, spec.search.strategy, spec.search.seed, history)
     if point is None:
         return None
+    if error := point_error(spec, point):
+        remedy = "submit a sweep whose space leaves such points out, by ranges with a step or by lists of values"
+        raise RefusedProposal(f"{spec.search.strategy} drew a point that training refuses: {error.detail}; {remedy}")
     by_id = {config.id: config for config in configs}
     config = add_config(by_id, sweep.id, Role.SPACE, spec.at(point))
     tuned = any(trial.config_id == config.id and trial.stage is Stage.TUNE for trial in trials)
@@ -80,9 +91,10 @@ def _next_proposal(
 
 def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
     tune = [trial for trial in trials if trial.config_id == config.id and trial.stage is Stage.TUNE]
+    params = as_written(config.params)  # configs of before were stored with whatever was given
     if not all(trial.state.is_over for trial in tune):
-        return Observation(config.number, config.params, None, "running")
-    return Observation(config.number, config.params, value, "failed" if value is None else "complete")
+        return Observation(config.number, params, None, "running")
+    return Observation(config.number, params, value, "failed" if value is None else "complete")
 
 
 def _next_number(trials: Sequence[Trial]) -> int:

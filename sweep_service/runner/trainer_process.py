@@ -226,7 +226,7 @@ def attempt_end(exit_code: int | None, directory: Path) -> AttemptEnd:
         case 0:
             return AttemptEnd(Ending.SUCCEEDED)
         case 3:
-            return AttemptEnd(Ending.DIVERGED)
+            return AttemptEnd(Ending.DIVERGED, _message(_last_event(directory)))
         case 4:
             return AttemptEnd(Ending.LOST, f"the trainer ended with exit code 4, {as_asked(directory)}")
         case 5:
@@ -254,7 +254,7 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
     last = _last_event(directory)
     match last.get("type"), last.get("outcome"):
         case "finished", ("SUCCEEDED" | "DIVERGED") as outcome:
-            return AttemptEnd(Ending(outcome))
+            return AttemptEnd(Ending(outcome), _message(last))
         case "failed", _:
             ending = Ending.MACHINE_FAULT if last.get("code") == Ending.MACHINE_FAULT else Ending.FAILED
             return AttemptEnd(ending, _failure(directory, None))
@@ -265,11 +265,15 @@ def _recorded_ending(directory: Path) -> AttemptEnd:
 def _failure(directory: Path, exit_code: int | None) -> str:
     """Return why a trainer failed, by its last event or else its log, and the exit code if it is known."""
     last = _last_event(directory)
-    if last.get("type") == "failed" and (message := str(last.get("message", ""))):
-        return message[:MESSAGE_LENGTH] + (f" (exit code {exit_code})" if exit_code else "")
+    if last.get("type") == "failed" and (message := _message(last)):
+        return message + (f" (exit code {exit_code})" if exit_code else "")
     ended = f"the trainer ended with exit code {exit_code}"
     last_words = _tail(directory / LOG_FILE)
     return f"{ended}: {last_words}" if last_words else f"{ended} and said nothing"
+
+
+def _message(event: Mapping[str, Any]) -> str | None:
+    return str(event.get("message") or "")[:MESSAGE_LENGTH] or None
 
 
 def _last_event(directory: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sweep_service.runner.leftovers import remove_models
-from sweep_service.runner.stages import next_records
+from sweep_service.runner.stages import RefusedProposal, next_records
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.budget import (
     ReservedWork,
@@ -38,7 +38,7 @@ class WaitingWork:
     def __init__(self, store: Store, fence: Fence, sweep: Sweep, fits: Callable[[int, int], bool]) -> None:
         self._store, self._fence, self._fits = store, fence, fits
         self.given_up: str | None = None
-        """Why no other trial begins because those so far have failed; None while there is hope."""
+        """Why no other trial begins: those so far failed, or the next point cannot run. None while there is hope."""
         self.take(sweep)
 
     def take(self, sweep: Sweep) -> None:
@@ -107,7 +107,10 @@ class WaitingWork:
         may_propose = self._has_room(Stage.TUNE, len(sweep.spec.seeds.tune))
         if may_propose and any(trial.stage is Stage.CONFIRM for trial in trials):
             may_propose = tuning_had_room(sweep.spec, trials, store.spent(sweep.id).probe_gpu_hours)
-        records = next_records(sweep, configs, trials, evaluations, may_propose=may_propose)
+        try:
+            records = next_records(sweep, configs, trials, evaluations, may_propose=may_propose)
+        except RefusedProposal as refusal:
+            records, self.given_up = None, str(refusal)
         if records is not None:
             store.add_configs(self._fence, *records)
         return records is not None

@@ -77,7 +77,7 @@ def _expense(training: TrainingConfig) -> tuple[float, ...]:
     rollout, length = training.rollout, training.longest_completion
     sampled = rollout.sampling_batch or rollout.completions_per_rollout
     models = (training.model.lora is None, training.terms.kl.coefficient > 0)
-    tokens_per_update = _minibatch(training) * rollout.max_completion_tokens
+    tokens_per_update = rollout.minibatch * rollout.max_completion_tokens
     return length, training.device_batch, sampled, *models, length * tokens_per_update
 
 
@@ -122,14 +122,10 @@ def trial_seconds(training: TrainingConfig, figures: CostFigures) -> dict[str, f
         "start": f.start_s,
         "sampling": rollouts * sampled * f.sampling_s / (f.sampled_completions * f.completion_tokens),
         "scoring": rollouts * rollout.completions_per_rollout * longer * f.scoring_s / f.scored_completions,
-        "updates": training.steps * _minibatch(training) * longer * f.update_s / f.minibatch_completions,
+        "updates": training.steps * rollout.minibatch * longer * f.update_s / f.minibatch_completions,
         "evaluations": eval_tokens * f.evaluation_s / (f.evaluated_completions * f.eval_completion_tokens),
         "checkpoints": math.ceil(rollouts / training.checkpoint_every_rollouts) * f.checkpoint_s,
     }
-
-
-def _minibatch(training: TrainingConfig) -> int:
-    return training.rollout.prompts_per_minibatch * training.rollout.completions_per_prompt
 
 
 def sweep_cost(spec: SweepSpec, measured: Measured, trainings: Sequence[Trained], counts: StageCounts) -> SweepCost:

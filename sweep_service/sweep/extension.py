@@ -10,7 +10,7 @@ from search_spaces.distributions import Categorical, Distribution
 from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.plan import most_points
+from sweep_service.sweep.plan import most_points, tries_all_points
 from sweep_service.sweep.records import Event, Sweep, SweepState
 from sweep_service.sweep.spec import Budget, Seed, SweepSpec
 from trainers.config import Frozen
@@ -135,6 +135,9 @@ def _lost_configs(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:
         yield SpecError("/search/num_configs", f"{wanted}: a grid tries every point of its space; {remedy}")
     elif wanted < before:
         yield SpecError("/search/num_configs", f"{wanted} is less than {before}, as it was")
+    elif tries_all_points(spec) and wanted > before:
+        why = f"the sweep tries all {spec.space.size} points of its space"
+        yield SpecError("/search/num_configs", f"{wanted}: {why}; for a larger space {_ELSE}")
 
 
 def _lost_values(spec: SweepSpec, extension: Extension) -> Iterator[SpecError]:

@@ -203,13 +203,16 @@ def value_text(value: Any) -> str:
     return _bare(value)
 
 
-def equals_text(equal: int, configs: int) -> str:
+def equals_text(equal: int, configs: int, *, diverged: bool = False) -> str:
     """Say in a sentence how many other configs have exactly the objective of the best one; empty if none has.
 
     Args:
         equal: number of configs that have it, the best one included.
         configs: number of configs that have an objective at all.
+        diverged: true if all trials that have an objective diverged.
     """
+    if diverged:
+        return "every trial with a result diverged, so no config is the best"
     if equal < 2:
         return ""
     if equal == configs:

@@ -9,7 +9,7 @@ its trainers recorded both; where they did not, all problems serve both stages.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -138,6 +138,8 @@ class Leader(NamedTuple):
     """Number of configs with an objective in this stage, baselines included."""
     baseline: float | None
     """Mean objective of the baseline over the stage's seeds; None while it has none."""
+    diverged: bool
+    """True if every trial with a result diverged."""
 
 
 def leader(
@@ -160,8 +162,14 @@ def leader(
         for config in choose(contenders, ranking, 1):
             equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
             baseline = next((means[one.id] for one in configs if Role.BASELINE in one.roles and one.id in means), None)
-            return Leader(config, stage, means[config.id], equal, len(means), baseline)
+            diverged = all_diverged(trial.state for trial in trials)
+            return Leader(config, stage, means[config.id], equal, len(means), baseline, diverged)
     return None
+
+
+def all_diverged(states: Iterable[TrialState]) -> bool:
+    """Say whether every trial with a result diverged, of these states of trials."""
+    return {state for state in states if state.has_result} == {TrialState.DIVERGED}
 
 
 def same_objective(one: float, other: float) -> bool:

@@ -88,12 +88,12 @@ def first_points(spec: SweepSpec, compared: Sequence[RolePoint], most: int | Non
     """Yield the points that a sweep begins with, the baselines first; of a grid all its points, or only so many."""
     yield from compared
     if spec.search.is_grid:
-        yield from ((Role.SPACE, point) for point in _in_grid(spec, compared))
+        yield from ((Role.SPACE, point) for point in _in_space(spec, compared))
         yield from ((Role.SPACE, spec.at(params)) for params in islice(spec.space.grid(), most))
 
 
-def _in_grid(spec: SweepSpec, compared: Sequence[RolePoint]) -> list[BoundPoint]:
-    """Return those of the baselines that are points of the grid, too."""
+def _in_space(spec: SweepSpec, compared: Sequence[RolePoint]) -> list[BoundPoint]:
+    """Return those of the baselines that are points of the space, too."""
     different = {point.id: point for _, point in compared}.values()
     return [point for point in different if spec.space.contains(point.params) and spec.at(point.params).id == point.id]
 
@@ -184,7 +184,7 @@ def confirm_records(
 
 
 def stage_counts(spec: SweepSpec, compared: Sequence[RolePoint] | None = None) -> StageCounts:
-    """Return how many trials a sweep has at most, without making them: the points of a grid all differ.
+    """Return how many trials a sweep has at most, without making them: the points of a space all differ.
 
     Args:
         compared: its `baselines`, where the caller has them already.
@@ -192,10 +192,10 @@ def stage_counts(spec: SweepSpec, compared: Sequence[RolePoint] | None = None) -
     compared = baselines(spec) if compared is None else compared
     different = {point.id: point.training for _, point in compared}
     configs = contenders = most_points(spec)
-    if spec.search.is_grid:
-        in_grid = {point.id for point in _in_grid(spec, compared)}
-        contenders -= any(role is Role.BASELINE and point.id in in_grid for role, point in compared)
-        configs -= len(in_grid)
+    if tries_all_points(spec):
+        in_space = {point.id for point in _in_space(spec, compared)}
+        contenders -= any(role is Role.BASELINE and point.id in in_space for role, point in compared)
+        configs -= len(in_space)
     tune = (len(different) + configs) * len(spec.seeds.tune)
     if spec.seeds.confirm is None:
         return StageCounts(tune, 0)
@@ -244,8 +244,14 @@ def too_many_trials(spec: SweepSpec) -> list[SpecError]:
 
 
 def most_points(spec: SweepSpec) -> int:
-    """Return how many configs a sweep can choose from: the points of its grid, or those that are proposed."""
-    return spec.space.grid_size() if spec.search.is_grid else spec.search.num_configs or 0
+    """Return how many configs a sweep can choose from: the points of its space, or those that are drawn of more."""
+    size, drawn = spec.space.size, spec.search.num_configs
+    return min(number for number in (size, drawn) if number is not None)
+
+
+def tries_all_points(spec: SweepSpec) -> bool:
+    """True if a sweep tries every point of its space, by whichever strategy."""
+    return most_points(spec) == spec.space.size
 
 
 def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
@@ -254,7 +260,7 @@ def too_many_confirmed(spec: SweepSpec) -> list[SpecError]:
     if confirm is None or confirm.top_k <= most:
         return []
     configs = "one config" if most == 1 else f"{most} configs"
-    more = "more values in space" if spec.search.is_grid else "a larger search.num_configs"
+    more = "more values in space" if tries_all_points(spec) else "a larger search.num_configs"
     text = f"{confirm.top_k} is more than the sweep can confirm: it has {configs} to choose from"
     return [SpecError("/seeds/confirm/top_k", f"{text}; give at most {most}, or {more} as well")]
 

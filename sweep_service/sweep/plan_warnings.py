@@ -26,8 +26,8 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
         guessed: true if neither earlier trials nor a probe say what a trial costs.
     """
     if spec.trainer is not None:
-        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_seed_warnings(spec)]
-    warnings = [*_training_warnings(spec, guessed=guessed), *_seed_warnings(spec)]
+        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_space_warnings(spec), *_seed_warnings(spec)]
+    warnings = [*_training_warnings(spec, guessed=guessed), *_space_warnings(spec), *_seed_warnings(spec)]
     if not spec.baselines.ppo_clip:
         warnings.append("no PPO-clip baseline: the report has nothing to compare with")
     warnings += beta_design_warnings(spec)
@@ -53,6 +53,14 @@ def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:
     if trainer.baseline is None:
         warnings.append("no trainer.baseline: the report has nothing to compare with; give its values, or {}")
     return warnings
+
+
+def _space_warnings(spec: SweepSpec) -> list[str]:
+    size, asked = spec.space.size, spec.search.num_configs or 0
+    if size is None or asked <= size:
+        return []
+    has = "one point, which is" if size == 1 else f"{size} points, which are"
+    return [f"search.num_configs {asked}: the space has {has} all that is tried; give it more values, or lower it"]
 
 
 def _training_warnings(spec: SweepSpec, *, guessed: bool) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from search_spaces.distributions import Categorical
 from search_spaces.space import SearchSpace
+from search_spaces.written_numbers import as_written
 from sweep_service.sweep.own_trainer import OwnConfig, OwnTrainer, Trained
 from trainers.config import CountdownTask, TrainingConfig, with_params
 
@@ -41,12 +42,13 @@ class BoundSpace:
         apart_from: Sequence[str] = (),
     ) -> None:
         """Take a spec's space and base settings, the trainer that reads them, and the names of its benchmarks."""
-        self.space, self.training, self._trainer, self._apart_from = space, training, trainer, apart_from
+        self.space, self._trainer, self._apart_from = space, trainer, apart_from
+        self.training: Mapping[str, Any] = as_written(training)
         self._bound: dict[str, Trained] = {}
 
     def document(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the base settings with these values. Raises: ValueError, if a name leads through a value."""
-        return with_params(self.training, self.space.whole(params))
+        return with_params(self.training, as_written(self.space.whole(params)))
 
     def bind(self, params: Mapping[str, Any]) -> Trained:
         """Return what is trained with these values, kept apart from the sweep's benchmarks.

@@ -30,6 +30,11 @@ from trainers.losses import AdvantageParams, AggregationParams, AnyLoss, CEGPPOP
 from trainers.losses.base import MAX_STEPS
 
 _SMALLEST_BF16_LEARNING_RATE: Final = 1e-4
+_DEVICE_BATCH: Final = 64
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next(size for size in range(most, 0, -1) if number % size == 0)
 
 
 class TrainingConfig(Frozen):
@@ -52,7 +57,11 @@ class TrainingConfig(Frozen):
     evaluation: EvaluationConfig = EvaluationConfig()
     steps: int = Field(default=480, ge=1, le=MAX_STEPS, description="Optimizer updates.")
     device_batch: int = Field(
-        default=64, ge=1, le=1_000_000, description="Sequences per forward and backward pass and process."
+        default_factory=lambda fields: _largest_divisor(fields["rollout"].minibatch, _DEVICE_BATCH),
+        ge=1,
+        le=1_000_000,
+        description="Sequences per forward and backward pass and process; by default up to 64 that divide a minibatch.",
+        json_schema_extra={"default": _DEVICE_BATCH},
     )
     checkpoint_every_rollouts: int = Field(default=10, ge=1, le=MAX_STEPS)
     kept_checkpoints: int = Field(
@@ -66,7 +75,7 @@ class TrainingConfig(Frozen):
     @property
     def accumulation_steps(self) -> int:
         """Number of device batches per optimizer update, over all processes."""
-        return self.rollout.prompts_per_minibatch * self.rollout.completions_per_prompt // self.device_batch
+        return self.rollout.minibatch // self.device_batch
 
     @model_validator(mode="before")
     @classmethod
@@ -89,8 +98,7 @@ class TrainingConfig(Frozen):
     def _refusals(self) -> Iterator[str]:
         """Refuse what cannot run or would train something else than it says; all reasons at once."""
         rollout = self.rollout
-        minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
-        if minibatch % self.device_batch:
+        if (minibatch := rollout.minibatch) % self.device_batch:
             yield (
                 f"device_batch {self.device_batch} does not divide the minibatch of {minibatch} sequences "
                 f"({rollout.prompts_per_minibatch} prompts x {rollout.completions_per_prompt} completions); "

@@ -23,6 +23,8 @@ _MOST_OF_A_LIST: Final = 3
 """Entries of one list that are told to be wrong in one way."""
 _MOST_OF_A_GROUP: Final = 6
 """Settings that are named where a group was given as one value."""
+_MOST_SIMILAR: Final = 3
+"""Settings that a misspelt name may mean."""
 _LONGEST_DETAIL: Final = 400
 """Characters of a sentence, which may repeat what somebody wrote."""
 _LONGEST_NAME: Final = 60
@@ -74,6 +76,8 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
     for item in error.errors(include_url=False):
         if item["type"] == "too_short" and len(item["input"]) >= item.get("ctx", {})["min_length"]:
             continue  # only because entries were refused, which is told
+        if item["type"] == "default_factory_not_called":
+            continue  # only because of another setting, which is told
         path, written = _place_and_value(raw, item["loc"], item["type"] == "missing")
         if isinstance(written, bool | int | float | str):
             item["input"] = written  # models may have replaced it
@@ -128,6 +132,7 @@ _PLAINER: Final = {
     "float_parsing": "a number is needed",
     "int_type": "a whole number is needed",
     "int_parsing": "a whole number is needed",
+    "int_from_float": "a whole number is needed",
     "string_type": "a text is needed",
     "too_long": "at most {max_length} are allowed, and these are {actual_length}",
     "too_short": "at least one value is needed",
@@ -187,17 +192,30 @@ def _unknown(path: Place, value: str | None, settings: Settings) -> str:
     if meant := _meant(groups, last, value, settings):
         return f"there is no such setting; did you mean {meant}?"
     if settings.around and (meant := _meant((), last, value, settings.around)):
-        return f"there is no such setting here; did you mean {meant} of the whole document?"
-    close = difflib.get_close_matches(last, sorted(settings.by_last_part), n=1) if len(last) <= _LONGEST_NAME else ()
-    if close:
-        return f"there is no such setting; did you mean {close[0]!r}?"
+        return f"there is no such setting here; did you mean {meant} of the spec?"
+    if similar := similar_names(groups, last, settings):
+        return f"there is no such setting; did you mean {' or '.join(map(repr, similar))}?"
     beside = [dotted for dotted in settings.owners if dotted.split(".")[:-1] == groups]
     return "there is no such setting" + (f"; there are {', '.join(beside)}" if beside else "")
 
 
+def similar_names(groups: Sequence[str], word: str, settings: Settings) -> Sequence[str]:
+    """Return the dotted names of settings that are called almost like the word; those of its own groups come alone."""
+    names = (dotted.rpartition(".") for dotted in settings.owners)
+    beside = {last: [".".join([*groups, last])] for group, _, last in names if group == ".".join(groups)}
+    pools = (beside, settings.by_last_part) if groups else (settings.by_last_part,)
+    for names in pools if len(word) <= _LONGEST_NAME else ():
+        if close := difflib.get_close_matches(word, sorted(names), n=1):
+            return names[close[0]][:_MOST_SIMILAR]
+    return ()
+
+
 def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settings) -> str | None:
     """Return the setting that a word of the field, or a name alone, stands for, and the choice that the value means."""
-    name = setting_meant(word, settings.owners) or next(iter(settings.by_last_part.get(word, ())), None)
+    of_training = [name for name in (f"training.{word}",) if name in settings.owners]  # rather than trainer.steps
+    name = setting_meant(word, settings.owners) or next(
+        iter([*of_training, *settings.by_last_part.get(word, ())]), None
+    )
     if name is None:
         return None
     name, _, choice = name.partition("=")

@@ -12,7 +12,7 @@ from typing import Final
 
 _SETTINGS: Final[Mapping[str, str]] = {
     # of a training
-    "optimizer.learning_rate": "lr, actor_lr, policy_lr, step_size, eta",
+    "optimizer.learning_rate": "lr, learning_rate, actor_lr, policy_lr, step_size, eta",
     "optimizer.max_grad_norm": "grad_clip, gradient_clipping, clip_grad, clip_grad_norm, grad_norm_clip",
     "optimizer.warmup_steps": "warmup, lr_warmup, lr_warmup_steps, num_warmup_steps, warmup_ratio",
     "optimizer.weight_decay": "wd, l2",
@@ -48,7 +48,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "num_iterations, mu",
     "rollout.max_completion_tokens": "max_tokens, max_new_tokens, max_completion_length, max_response_length, "
     "response_length, generate_max_len, max_gen_len, max_output_tokens",
-    "rollout.temperature": "temp, sampling_temperature, rollout_temperature",
+    "rollout.temperature": "temp, temperature, sampling_temperature, rollout_temperature",
     "rollout.engine.name=vllm": "vllm, use_vllm",
     "rollout.engine.memory_share": "gpu_memory_utilization, vllm_gpu_memory_utilization, mem_fraction_static",
     "rollout.engine.mode": "vllm_mode",

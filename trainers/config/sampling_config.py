@@ -11,6 +11,7 @@ from trainers.config.nearest import divisors, multiples, nearest
 from trainers.losses import OverlongParams
 from trainers.losses.base import MAX_STEPS
 
+_PASS_K: Final = 8
 MAX_PROMPTS: Final = 100_000
 """Largest number of prompts of a rollout; published trainings have a thousand."""
 
@@ -53,6 +54,11 @@ class RolloutConfig(Frozen):
         return self.prompts_per_rollout // self.prompts_per_minibatch
 
     @property
+    def minibatch(self) -> int:
+        """Number of sequences of one optimizer update."""
+        return self.prompts_per_minibatch * self.completions_per_prompt
+
+    @property
     def completions_per_rollout(self) -> int:
         """Number of completions that are trained on from one rollout."""
         return self.prompts_per_rollout * self.completions_per_prompt
@@ -86,7 +92,13 @@ class EvaluationConfig(Frozen):
         default=40, ge=1, le=MAX_STEPS, description="Updates between evaluations; the last step has one, too."
     )
     samples_per_problem: int = Field(default=32, ge=1, le=10_000, description="The k of avg@k.")
-    pass_k: int = Field(default=8, ge=1, le=10_000, description="The k of the unbiased pass@k.")
+    pass_k: int = Field(
+        default_factory=lambda fields: min(_PASS_K, fields["samples_per_problem"]),
+        ge=1,
+        le=10_000,
+        description="The k of the unbiased pass@k; by default no more than samples_per_problem.",
+        json_schema_extra={"default": _PASS_K},
+    )
     temperature: float = Field(default=1.0, ge=0.01, le=5)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=131072, description="null: as in the rollout.")

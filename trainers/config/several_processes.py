@@ -27,7 +27,7 @@ def sharing_refusals(config: TrainingConfig, processes: int) -> list[Refusal]:
         remedy = nearest(setting, value, working) or "use fewer processes"
         refusals.append(Refusal(setting, f"{reason}; {remedy}"))
 
-    minibatch = rollout.prompts_per_minibatch * rollout.completions_per_prompt
+    minibatch = rollout.minibatch
     share, rest = divmod(minibatch, processes)
     if rest:
         step = processes // math.gcd(processes, rollout.completions_per_prompt)

@@ -60,8 +60,8 @@ class Recorder:
         self.events.write("evaluation", step=step, metrics=evaluation.metrics, problems=problems.event)
         self.events.write("samples", step=step, samples=evaluation.samples)
 
-    def finished(self, outcome: Outcome, step: int) -> None:
-        """Record the end and its summary."""
+    def finished(self, outcome: Outcome, step: int, message: str | None = None) -> None:
+        """Record the end and its summary, and why it diverged."""
         if step > self._steps[1]:
             self._bar.close()
         summary: dict[str, float | None] = {
@@ -70,4 +70,5 @@ class Recorder:
             "tokens/total": self._tokens_total,
             "time/train_s": time.monotonic() - self._started,
         }
-        self.events.write("finished", outcome=outcome, step=step, summary=summary)
+        why = {} if message is None else {"message": message}
+        self.events.write("finished", outcome=outcome, step=step, summary=summary, **why)

@@ -75,6 +75,7 @@ def train(
         recorder.finished("SUCCEEDED", first_step)
         return "SUCCEEDED"
     task: Task = make_task(config.task, cache)
+    message: str | None = None
     try:
         if process_state().is_main_process:
             shutil.rmtree(output / UNFINISHED, ignore_errors=True)  # left by a process that was killed while saving
@@ -97,10 +98,10 @@ def train(
     except StoppedError:
         step, outcome = first_step, "STOPPED"
     except DivergedError as error:
-        step, outcome = error.last_good_step, "DIVERGED"
+        step, outcome, message = error.last_good_step, "DIVERGED", str(error)
     finally:
         task.close()
     if process_state().is_main_process:
         shutil.rmtree(output / UNFINISHED, ignore_errors=True)
-        recorder.finished(outcome, step)
+        recorder.finished(outcome, step, message)
     return outcome

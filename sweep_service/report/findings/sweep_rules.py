@@ -10,11 +10,16 @@ from sweep_service.report.model import Caution, TrialRow
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.plan import tuning_had_room
+from sweep_service.sweep.plan import most_points, tuning_had_room
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState
+from trainers.config.complaints import shortened
 
 _OF_EVERY_RUN: Final = ("python", "torch", "transformers", "trl")
 """Packages that every run notes; others only by the trials whose loss comes from them."""
+_MOST_REASONS: Final = 3
+"""Number of trials of which a text says why they ended."""
+_LONGEST_REASON: Final = 200
+"""Characters of such a reason."""
 _MOST_CONFIGS: Final = 6
 """Number of configs that a text names."""
 
@@ -38,7 +43,8 @@ def _budget_ended(facts: Facts) -> Evidence | None:
     if spec.budget.max_gpu_hours is None or inputs.interim:
         return None
     ids = _never_begun(facts)
-    asked, points = spec.search.num_configs or 0, sum(Role.SPACE in config.roles for config in inputs.configs)
+    asked = 0 if spec.search.is_grid else most_points(spec)
+    points = sum(Role.SPACE in config.roles for config in inputs.configs)
     had_room = tuning_had_room(spec, inputs.trials, inputs.probe_gpu_hours)
     unasked = 0 if had_room else max(0, asked - points)
     lost = [f"{count(len(ids), 'trial')} did not run"] if ids else []
@@ -115,9 +121,17 @@ def ended_in(state: TrialState, words: Callable[[Facts], str]) -> Callable[[Fact
             return None
         confirm = sum(trial.stage is Stage.CONFIRM for trial in ended)
         what = f"{len(ended)} of {count(len(facts.trials), 'trial')} {words(facts)}"
-        return Evidence(f"{what} ({confirm or 'none'} of them in the confirm stage).", [trial.id for trial in ended])
+        told = [f"Trial {trial.number}: {_first_line(trial.message)}" for trial in ended if trial.message]
+        more = [f"and {len(told) - _MOST_REASONS} more"] if len(told) > _MOST_REASONS else []
+        why = f" {'; '.join([*told[:_MOST_REASONS], *more])}." if told else ""
+        text = f"{what} ({confirm or 'none'} of them in the confirm stage).{why}"
+        return Evidence(text, [trial.id for trial in ended])
 
     return look
+
+
+def _first_line(message: str) -> str:
+    return shortened(message.partition("\n")[0], _LONGEST_REASON)
 
 
 def _stopped_by_hand(facts: Facts) -> Evidence | None:

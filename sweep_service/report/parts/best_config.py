@@ -15,7 +15,7 @@ from sweep_service.report.sweep_facts import Facts
 from sweep_service.report.verdict.comparators import LOSS
 from sweep_service.report.verdict.verdict import all_equal_text, shared_lead_text
 from sweep_service.sweep.links import run_link
-from sweep_service.sweep.objective import mean_of_all, same_objective
+from sweep_service.sweep.objective import all_diverged, mean_of_all, same_objective
 from sweep_service.sweep.own_trainer import command_line, own_file
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from trainers.yaml_text import write_yaml
@@ -94,6 +94,8 @@ def _standing(facts: Facts, row: ConfigRow) -> _Standing | None:
 
 
 def _why(facts: Facts, row: ConfigRow) -> str:
+    if all_diverged(trial.state for trial in facts.trials):
+        return "Every trial with a result diverged, so no config is the best; this is the first of the space."
     if row.confirm is None:
         if equal := all_equal_text(facts.rows):
             return f"On the tune seeds {equal}; this is the first of them."

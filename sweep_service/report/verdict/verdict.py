@@ -14,8 +14,8 @@ from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Differ
 from sweep_service.report.verdict.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
 from sweep_service.report.verdict.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.sweep.labels import equals_text
-from sweep_service.sweep.objective import same_objective
-from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.objective import all_diverged, same_objective
+from sweep_service.sweep.records import Role, Stage, TrialState
 
 _LISTED: Final = 4
 """Number of settings that a sentence names."""
@@ -90,6 +90,8 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
         return Verdict(
             outcome=Outcome.INSUFFICIENT, sentence="INSUFFICIENT: no config of the space has a result to judge."
         )
+    if all_diverged(trial.state for trial in tables.trials):
+        return Verdict(outcome=Outcome.INSUFFICIENT, sentence=_all_diverged_sentence(tables.trials))
     if best.confirm is None or not best.confirm.n:
         return _unconfirmed(best, tables)
     comparison = next((one for one in comparisons if one.config_id == best.id), None)
@@ -104,6 +106,14 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     sentence = _finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
+
+
+def _all_diverged_sentence(trials: Sequence[TrialRow]) -> str:
+    """Say that every trial with a result diverged, and why the first one did."""
+    diverged = [trial for trial in trials if trial.state is TrialState.DIVERGED]
+    why = next((f" Trial {trial.number}: {trial.message}." for trial in diverged if trial.message), "")
+    number_of = "the only trial" if len(diverged) == 1 else f"all {len(diverged)} trials"
+    return f"INSUFFICIENT: {number_of} with a result diverged, so that no config can be judged.{why}"
 
 
 def _unconfirmed(best: ConfigRow, tables: ReportTables) -> Verdict:

@@ -316,6 +316,7 @@ def test_a_policy_that_is_not_finite_ends_as_diverged(cache: Path, tmp_path: Pat
         save_file({name: tensor * math.nan for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     diverged = run(small_config(), tmp_path / "run", broken)
     assert diverged.outcome == diverged.events[-1]["outcome"] == "DIVERGED"
+    assert diverged.events[-1]["message"].endswith("; lower optimizer.learning_rate or the loss's betas")
     assert diverged.events[-1]["step"] == 0
     assert list(diverged.output.glob("step-*")) == []
 

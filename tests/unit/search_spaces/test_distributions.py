@@ -65,7 +65,10 @@ def test_what_is_not_contained(distribution: Distribution, value: object) -> Non
         ({"type": "float", "low": 0.1, "high": 1, "log": True, "step": 0.1}, "step and log exclude each other"),
         ({"type": "float", "low": 0, "high": 1, "step": 0.3}, "the last value would be 0.9"),
         ({"type": "float", "low": 0, "high": 1, "step": 1e-300}, "step 1e-300 is too small"),
-        ({"type": "float", "low": 1e16, "high": 1e16 + 4, "step": 0.1}, "step 0.1 is too small: numbers near 1e\\+16"),
+        (
+            {"type": "float", "low": 1e16, "high": 1.00001e16, "step": 0.1},
+            "step 0.1 is too small: numbers near 1e\\+16",
+        ),
         ({"type": "float", "low": -1e308, "high": 1}, "-1e\\+308 is beyond 1e\\+100; no setting is as large"),
         ({"type": "float", "low": 0, "high": 1e101}, "1e\\+101 is beyond 1e\\+100"),
         ({"type": "int", "low": 0, "high": 10, "step": 3}, "the last value would be 9"),
@@ -75,6 +78,7 @@ def test_what_is_not_contained(distribution: Distribution, value: object) -> Non
         ),
         ({"type": "fixed", "value": -(10**309)}, "is larger than any number"),
         ({"type": "categorical", "choices": [1, True]}, "choices repeat True"),
+        ({"type": "categorical", "choices": [0.3, 0.1 + 0.2]}, "choices repeat 0.3 .*, and 0.1 \\+ 0.2 equals 0.3"),
     ],
 )
 def test_impossible_distributions_are_refused_with_the_reason(raw: dict[str, object], message: str) -> None:

@@ -39,4 +39,6 @@ def test_a_word_of_the_field_leads_to_the_setting() -> None:
     code, rows, remark = run("clip_ratio")
     assert (code, rows) == (2, [])
     assert "no setting has 'clip_ratio' in its name; did you mean loss.epsilon?" in remark
+    assert "did you mean rollout.temperature or evaluation.temperature?" in run("temprature")[2]
+    assert "did you mean evaluation.temperature?" in run("evaluation.temprature")[2]
     assert "list all: sweeps settings" in run("frobnicate")[2]

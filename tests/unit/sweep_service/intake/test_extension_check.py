@@ -140,6 +140,7 @@ STEPPED = {"type": "float", "low": 0, "high": 0.5, "step": 0.25}
         ({"space": {"steps": [8]}}, {}, "/space/steps", "it is not in the sweep's space (loss.beta1, loss.beta2)"),
         ({"space": {"steps": [8]}}, {}, "/space/steps", "; submit a new sweep"),
         ({"space": {"beta1": [0.75]}}, {}, "/space/beta1", "; did you mean loss.beta1?"),
+        ({"steps": 64}, {}, "/steps", "did you mean 'training.steps' (counted in optimizer updates) of the spec?"),
         ({"search": {"num_configs": 9}}, {}, "/search/num_configs", "give a parameter of the space more values"),
         ({"search": {"num_configs": 5000}}, DRAWN, "/seeds", "more than 3000"),
     ],
@@ -192,6 +193,14 @@ def test_more_to_confirm_than_there_can_be_is_refused_at_submission() -> None:
     assert told["/seeds/confirm/top_k"].startswith("4 is more than the sweep can confirm: it h")
     one = spec_of(space={"loss.beta1": 0.5, "loss.beta2": 1}, seeds={"confirm": {"seeds": [7]}})  # the default is 2
     assert one.seeds.confirm is not None
+
+
+@pytest.mark.parametrize("strategy", DRAWING)
+def test_a_search_that_tries_all_points_of_its_space_gets_no_more(strategy: str) -> None:
+    spec = spec_of(search={"strategy": strategy, "num_configs": 3})
+    told = told_of({"search": {"num_configs": 4}}, spec)["/search/num_configs"]
+    assert told.startswith("4: the sweep tries all 3 points of its space; for a larger space submit a new sweep")
+    assert check_extension({"search": {"num_configs": 3}, "seeds": {"tune": [3, 1, 5]}}, spec, CACHE)
 
 
 @pytest.mark.parametrize("strategy", DRAWING)

@@ -35,6 +35,8 @@ def test_every_word_leads_to_a_setting_that_exists_and_to_one_only() -> None:
         ("num_generations", "rollout.completions_per_prompt"),
         ("max_tokens", "rollout.max_completion_tokens"),
         ("temp", "rollout.temperature"),
+        ("temperature", "rollout.temperature"),
+        ("learning_rate", "optimizer.learning_rate"),
         ("bs", "rollout.prompts_per_rollout"),
         ("micro_batch_size", "device_batch"),
         ("max_steps", "steps"),
@@ -49,9 +51,13 @@ def test_a_setting_is_known_by_the_words_of_others(written: str, meant: str) -> 
 @pytest.mark.parametrize(
     ("changes", "pointer", "words"),
     [
+        ({"steps": 8}, "/steps", "did you mean 'training.steps'"),
         ({"n_gpu": 2}, "/n_gpu", "did you mean 'resources.gpus'?"),
-        ({"training": {"n_gpu": 2}}, "/training/n_gpu", "did you mean 'resources.gpus' of the whole document?"),
+        ({"training": {"n_gpu": 2}}, "/training/n_gpu", "did you mean 'resources.gpus' of the spec?"),
         ({"parameters": {}}, "/parameters", "did you mean 'space'?"),
+        ({"space": {"evaluation.temprature": [1]}}, "/space/evaluation.temprature", "mean 'evaluation.temperature'?"),
+        ({"training": {"temprature": 1}}, "/training/temprature", "'rollout.temperature' or 'evaluation.temperature'?"),
+        ({"training": {"stpes": 8}}, "/training/stpes", "did you mean 'steps'?"),
         ({"training": {"engine": "vllm"}}, "/training/engine", "as in rollout: {engine: {name: vllm}}?"),
         ({"training": {"use_vllm": True}}, "/training/use_vllm", "as in rollout: {engine: {name: vllm}}?"),
         (

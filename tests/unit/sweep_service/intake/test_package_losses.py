@@ -62,7 +62,7 @@ def test_ranges_and_proposals_take_it() -> None:
 def test_mistakes_have_their_places_and_hints() -> None:
     found = refusals(spec(space={"loss.alpha": [0.5, 2], "loss.alhpa": [0.1]}))
     assert found["/space/loss.alpha"].startswith("2: Input should be less than or equal to 1")
-    assert "did you mean 'alpha'" in found["/space/loss.alhpa"]
+    assert "did you mean 'loss.alpha'" in found["/space/loss.alhpa"]
     found = refusals(spec(training={"loss": {"name": "tempered", "alpha": -1, "beta1": 1, "zzzz": 1}}))
     assert "greater than or equal to 0" in found["/training/loss/alpha"]
     assert found["/training/loss/beta1"] == "only ce_gppo has this setting"

@@ -23,7 +23,7 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {"name": "s", "space": {"loss.beta1": [0, 0.5]}} | changes
 
 
-UNKNOWN = "there is no such setting; did you mean 'beta2'?"
+UNKNOWN = "there is no such setting; did you mean 'loss.beta2'?"
 RANGE = {"type": "float", "low": 0, "high": 0.0499, "step": 0.0001}
 
 
@@ -64,6 +64,8 @@ def test_values_that_fail_alike_are_told_together() -> None:
         ({"type": "float", "low": 0, "high": 1, "step": 0.3}, "high 1.0 is not low 0.0 plus a multiple of step 0.3"),
         ({"type": "float", "low": 1, "high": 1}, "low 1.0 must be below high 1.0"),
         ({"type": "int", "low": 2, "high": 1}, "low 2 must be below high 1"),
+        ({"type": "float", "low": 0, "high": 1, "log": True}, "low 0.0 must be above 0 on a log scale"),
+        ({"type": "int", "low": 0, "high": 8, "log": True}, "low 0 must be above 0 on a log scale"),
     ],
 )
 def test_a_wrong_range_is_told_in_the_words_of_the_range(range_: dict[str, Any], words: str) -> None:
@@ -98,7 +100,11 @@ def test_a_base_with_very_many_mistakes_hides_those_of_the_space(monkeypatch: py
         ),
         ({"seeds": {"tune": [0], "confirm": {"seeds": list(range(1, 1000))}}}, "/seeds", "are 4999 trials, more than"),
         (
-            {"search": {"strategy": "random", "num_configs": 10_000}, "seeds": {"tune": [0]}},
+            {
+                "space": {"loss.beta1": {"type": "float", "low": 0, "high": 1}},
+                "search": {"strategy": "random", "num_configs": 10_000},
+                "seeds": {"tune": [0]},
+            },
             "/seeds",
             "10002 configs x 1 tune seeds are 10002 trials, more than 3000; list fewer seeds, vary fewer values, or",
         ),
@@ -136,7 +142,7 @@ def test_a_plan_makes_the_configs_that_it_shows(monkeypatch: pytest.MonkeyPatch)
         {"training": {"loss": {"name": "dapo", "epsilon_high": 0.25}}, "space": {"loss.epsilon_high": [0.2, 0.28]}},
         {"space": {"loss.name": ["ce_gppo", "cispo", "gspo"]}},
         {"space": {"loss.beta1": 0.5, "steps": [480, 960]}},
-        {"search": {"strategy": "tpe", "num_configs": 5}},
+        {"space": {"loss.beta1": list(range(9))}, "search": {"strategy": "tpe", "num_configs": 5}},
     ],
 )
 def test_what_is_counted_is_what_is_made(change: dict[str, Any]) -> None:

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from sweep_service.errors import StaleEpoch
+from sweep_service.errors import SpecError, StaleEpoch
 from sweep_service.processes.child_processes import started_at, this_host
 from sweep_service.runner import ledger as ledger_module
-from sweep_service.runner import machine_wait, running_attempt
+from sweep_service.runner import machine_wait, running_attempt, stages
 from sweep_service.runner.ledger import Ledger, Nothing
 from sweep_service.runner.own_trainer_process import OwnTrainerProcess, note_after_step
 from sweep_service.runner.recovery import recover
@@ -646,6 +646,23 @@ def test_a_sweep_that_only_fails_begins_no_other_trial(store: Store, tmp_path: P
     ledger.complete("c", {"ending": "FAILED", "message": "no reward c"})
     assert ledger.next_job("d") is Nothing.EVER
     assert ledger_of(store, fence, tmp_path).next_job("d") is Nothing.EVER  # the next runner knows it, too
+
+
+def test_a_sweep_whose_next_point_cannot_run_ends_once_its_trials_have(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = {"loss.beta1": {"type": "float", "low": 0, "high": 1}, "loss.beta2": 1}
+    drawn: dict[str, Any] = {"search": {"strategy": "random", "num_configs": 3}, "seeds": {"tune": [0]}}
+    _, fence, ledger = at_work(store, tmp_path, slots=3, space=space, baselines={"dapo": False}, **drawn)
+    given(ledger.next_job("a"))
+    monkeypatch.setattr(stages, "point_error", lambda *_: SpecError("/space", "the point {…} cannot run: 9 steps"))
+    assert ledger.next_job("b") is Nothing.NOW
+    ledger.complete("a", {"ending": "SUCCEEDED"})
+    assert ledger.outlook() is Nothing.EVER
+    told = ledger.waiting.given_up
+    assert told is not None
+    assert told.startswith("random drew a point that training refuses: the point {…} cannot run: 9 steps; submit a")
+    assert ledger_of(store, fence, tmp_path).next_job("c") is Nothing.EVER  # the next runner meets it, too
 
 
 def test_a_result_gives_a_failing_sweep_hope(store: Store, tmp_path: Path) -> None:

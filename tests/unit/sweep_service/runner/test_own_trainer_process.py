@@ -58,6 +58,7 @@ DIVERGED = {"type": "finished", "outcome": "DIVERGED"}
         ([*DONE, {"type": "finished"}], Ending.SUCCEEDED, None),
         ([*DONE, DIVERGED], Ending.DIVERGED, None),
         ([DIVERGED], Ending.DIVERGED, None),
+        ([DIVERGED | {"message": "the loss is nan"}], Ending.DIVERGED, "the loss is nan"),
         ([*DONE, {"type": "failed", "message": "out of luck"}], Ending.FAILED, "out of luck"),
         ([*DONE, {"type": "failed", "message": "x" * 9999}], Ending.FAILED, "x" * 2000),
         (
@@ -72,7 +73,16 @@ DIVERGED = {"type": "finished", "outcome": "DIVERGED"}
             "the program ended with exit code 0 and wrote no evaluation; configs are compared by eval/avg_at_k",
         ),
     ],
-    ids=["done", "diverged", "diverged early", "failed", "long", "unfinished", "not evaluated"],
+    ids=[
+        "done",
+        "diverged",
+        "diverged early",
+        "diverged with a reason",
+        "failed",
+        "long",
+        "unfinished",
+        "not evaluated",
+    ],
 )
 def test_exit_code_0_and_the_events_alone_give_the_same_end(
     tmp_path: Path, events: list[dict[str, Any]], ending: Ending, message: str | None

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from search_spaces.space import SearchSpace
 from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
-from sweep_service.runner.stages import Records, next_records
+from sweep_service.runner.stages import Records, RefusedProposal, next_records
 from sweep_service.sweep.baselines import clipped
 from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.objective import choose
@@ -164,6 +165,15 @@ def test_tpe_is_told_one_value_for_each_config_over_its_seeds() -> None:
     assert proposed(rising) != proposed(falling)
 
 
+def test_a_proposal_that_training_refuses_is_named_with_the_reason() -> None:
+    """A sweep of before may have a range that is refused at intake today."""
+    sweep, configs, trials = sweep_of(space={"loss.beta1": BETA}, search={"strategy": "random", "num_configs": 3})
+    space = SearchSpace.model_validate({"steps": {"type": "int", "low": 9, "high": 15}})
+    stored = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"space": space})})
+    with pytest.raises(RefusedProposal, match=r"random drew .*the point {\"steps\": 1\d} cannot run: steps 1\d is not"):
+        next_records(stored, configs, trials, [])
+
+
 def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
     sweep, configs, trials = sweep_of(
         space={"loss.beta1": [0], "loss.beta2": [0]}, search={"strategy": "random", "num_configs": 3}
@@ -243,6 +253,16 @@ def test_every_confirmed_config_gets_its_own_matched_baseline_on_the_same_seeds(
     assert confirmed(trials) == {(id_, seed) for id_ in wanted for seed in (7, 8)}
     assert {config.id for config in configs if Role.MATCHED in config.roles} == twins
     assert len(trials) <= sum(stage_counts(sweep.spec))
+
+
+@pytest.mark.parametrize("search", [{"strategy": "grid"}, *({"strategy": name, "num_configs": 9} for name in DRAWING)])
+@pytest.mark.parametrize("beta2", [0, 1], ids=["with the baseline", "beside the baseline"])
+def test_whatever_goes_through_a_finite_space_makes_as_many_trials_as_are_planned(
+    search: dict[str, Any], beta2: float
+) -> None:
+    space = {"loss.beta1": [0, 0.5, 1], "loss.beta2": beta2}
+    sweep, configs, trials = sweep_of(space=space, search=search, seeds={"tune": [0, 1]})
+    assert stage_counts(sweep.spec).tune == len(run_on(sweep, configs, trials)[1]) == 2 * (3 if beta2 == 0 else 4)
 
 
 def test_tpe_goes_on_from_its_rows_while_confirm_trials_run() -> None:

@@ -91,6 +91,12 @@ def test_who_told_a_trainer_to_stop_is_said(tmp_path: Path) -> None:
     assert attempt_end(4, tmp_path) == (Ending.LOST, said + "as its runner asked")
 
 
+@pytest.mark.parametrize("exit_code", [3, None])
+def test_a_run_that_diverged_says_why(tmp_path: Path, exit_code: int | None) -> None:
+    write(tmp_path, {"type": "finished", "outcome": "DIVERGED", "message": "the loss is nan after step 3"})
+    assert attempt_end(exit_code, tmp_path) == (Ending.DIVERGED, "the loss is nan after step 3")
+
+
 def test_a_crash_names_the_signal_and_the_last_words(tmp_path: Path) -> None:
     (tmp_path / "stderr.log").write_text("step 7")
     assert attempt_end(-9, tmp_path).message == "the trainer was ended by signal 9: step 7"

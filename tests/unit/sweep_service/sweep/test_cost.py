@@ -120,7 +120,8 @@ def test_confirm_trials_and_proposed_configs_count_too() -> None:
     confirmed = spec(seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [5, 6]}})
     trials = sum(stage_counts(confirmed))
     assert cost_of(confirmed).hours == pytest.approx(trials / 6 * cost_of(spec()).hours)
-    proposing = spec(search={"strategy": "random", "num_configs": 5})
+    space = {"loss.beta1": {"type": "float", "low": 0, "high": 1}}
+    proposing = spec(space=space, search={"strategy": "random", "num_configs": 5})
     assert cost_of(proposing).hours == pytest.approx((1 + 5) * 2 / 6 * cost_of(spec()).hours)
 
 

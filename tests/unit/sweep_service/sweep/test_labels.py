@@ -146,6 +146,7 @@ def test_settings_that_are_left_out_differ_but_between_variants() -> None:
 )
 def test_equal_configs_are_told(equal: int, configs: int, text: str) -> None:
     assert equals_text(equal, configs) == text
+    assert equals_text(equal, configs, diverged=True) == "every trial with a result diverged, so no config is the best"
 
 
 @pytest.mark.parametrize(

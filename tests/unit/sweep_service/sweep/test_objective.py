@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sweep_service.sweep.objective import (
+    all_diverged,
     choose,
     compared,
     config_objectives,
@@ -145,10 +146,10 @@ def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() ->
     values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
     wanted = Confirm(top_k=2, seeds=(1,))
     assert leader(configs, trials, {}, wanted) is None
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3, None)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3, None, False)
     trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
     values |= {f"c-{name}": value for name, value in confirm.items()}
-    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3, None)
+    assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3, None, False)
 
 
 def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
@@ -194,3 +195,18 @@ def test_all_problems_count_everywhere_where_one_trial_has_no_halves() -> None:
     ]
     assert trial_objectives(trials, curves, spec(seeds=HALVES)) == {"halved": 0.5, "whole": 0.3}
     assert trial_objectives([trials[0], failed], curves, spec(seeds=HALVES)) == {"halved": 0.4, "failed": None}
+
+
+@pytest.mark.parametrize(
+    ("states", "diverged"),
+    [
+        (["DIVERGED"], True),
+        (["DIVERGED", "DIVERGED", "FAILED", "RUNNING"], True),
+        (["DIVERGED", "SUCCEEDED"], False),
+        (["DIVERGED", "STOPPED"], False),
+        (["FAILED", "RUNNING"], False),
+        ([], False),
+    ],
+)
+def test_all_diverged_where_every_result_is_that_of_a_trial_that_diverged(states: list[str], diverged: bool) -> None:
+    assert all_diverged(map(TrialState, states)) is diverged

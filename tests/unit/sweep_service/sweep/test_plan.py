@@ -131,7 +131,7 @@ def test_plan_counts_what_first_and_confirm_records_make() -> None:
     assert plan.trials == {"tune": 10, "confirm": 8}
     assert plan.hours_unit == "CPU-hours"
     assert plan.hours > 18 * 480 * 0.05 / 3600
-    searched = make_plan(make(search={"strategy": "tpe", "num_configs": 7}), None)
+    searched = make_plan(make(space={"loss.beta1": RANGE}, search={"strategy": "tpe", "num_configs": 7}), None)
     assert searched.configs == 9
     assert searched.trials["tune"] == 18
 

@@ -45,6 +45,17 @@ def test_without_a_confirm_stage_or_right_answers_nothing_is_said(changes: Any) 
     assert problems_warning(spec(**changes), 4) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [([0], "has one point, which is all"), ([0, 1], "has 2 points, which are all"), ([0, 0.5, 1], "")],
+)
+def test_a_search_for_more_configs_than_there_are_is_told_so(values: list[float], told: str) -> None:
+    drawn = spec(space={"loss.beta1": values}, search={"strategy": "random", "num_configs": 3}, seeds={"tune": [0, 1]})
+    plan = make_plan(drawn, None)
+    assert (f"search.num_configs 3: the space {told}" in " ".join(plan.warnings)) == bool(told)
+    assert plan.configs == len(values) + len(plan.baselines)
+
+
 def test_a_plan_with_a_probe_knows_the_number_of_problems() -> None:
     assert problems_warning(spec(), 10) in make_plan(spec(), None, Measured(FIGURES, 0.0)).warnings
     assert not any("EQUIVALENT" in text for text in make_plan(spec(), None).warnings)

@@ -1,5 +1,6 @@
 """The points of a sweep, bound to its base settings."""
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -31,6 +32,26 @@ def test_values_that_only_look_alike_are_points_of_their_own() -> None:
     spec = parse_spec({"name": "own", "trainer": {"command": ["a"], "steps": 1}, "space": {"x": [1]}})
     values = [1, 1.0, True, "1"]
     assert [repr(spec.at({"x": value}).params["x"]) for value in values] == list(map(repr, values))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"space": {"loss.epsilon": [0.1 + 0.2]}},
+        {"space": {"loss.epsilon": 0.1 + 0.2}},
+        {"space": {"loss.epsilon": {"type": "float", "low": 0.1 + 0.2, "high": 0.4, "step": 0.1}}},
+        {"space": {"loss": {"type": "categorical", "values": {"a": {"name": "ce_gppo", "epsilon": 0.1 + 0.2}}}}},
+        {"space": {"loss.beta1": 1}, "training": {"loss": {"epsilon": 0.1 + 0.2}}},
+    ],
+)
+def test_a_number_and_what_arithmetic_makes_of_it_give_one_config(change: dict[str, Any]) -> None:
+    """Also where a sweep is asked for a point of before, whose value was stored as it was given."""
+    spec, plain = (
+        parse_spec({"name": "s"} | document)
+        for document in (change, json.loads(json.dumps(change).replace(str(0.1 + 0.2), "0.3")))
+    )
+    assert spec.at(next(spec.space.corners())).id == plain.at(next(plain.space.corners())).id
+    assert plain.at({"loss.epsilon": 0.1 + 0.2}).id == plain.at({"loss.epsilon": 0.3}).id
 
 
 def test_a_copy_with_other_benchmarks_keeps_its_training_apart_from_those() -> None:

@@ -54,7 +54,7 @@ def test_space_is_bound_to_training_by_its_corner_points() -> None:
     found = refusals(spec(space={"loss.beta1": [0, -1], "loss.epsilom": 0.2}))
     assert set(found) == {"/space/loss.beta1", "/space/loss.epsilom"}
     assert found["/space/loss.beta1"].startswith("-1:")
-    assert "did you mean 'epsilon'" in found["/space/loss.epsilom"]
+    assert "did you mean 'loss.epsilon'" in found["/space/loss.epsilom"]
 
 
 def test_a_setting_at_the_wrong_place_is_shown_its_own() -> None:
@@ -284,12 +284,6 @@ def test_both_bounds_are_read_back_from_any_loss_that_has_them(loss: str) -> Non
     assert setting(training, "loss.epsilon") == (bounds.pop() if len(bounds) == 1 else None)
 
 
-@pytest.mark.parametrize("search", [{"strategy": "grid"}, {"strategy": "tpe", "num_configs": 3}])
-def test_a_point_between_the_corners_that_cannot_run_is_refused(search: dict[str, Any]) -> None:
-    sizes = {"rollout.prompts_per_minibatch": {"type": "int", "low": 4, "high": 8}}
-    assert "prompts_per_minibatch 5" in refusals(spec(space=sizes, search=search))["/space"]
-
-
 def test_the_schema_takes_the_short_forms_that_a_spec_may_have() -> None:
     definitions = sweep_schema()["$defs"]
     data, filtered = definitions["WordProblemsTask"]["properties"]["data"], definitions["DataConfig"]["properties"]
@@ -310,3 +304,45 @@ def test_mean_rewards_are_not_compared_across_rewards(name: str) -> None:
     assert list(found) == ["/objective/metric"]
     assert f"eval/reward_mean cannot compare different rewards ({name})" in found["/objective/metric"]
     assert parse_spec(spec(objective={"metric": "eval/reward_mean", "diverged": -1})).objective.diverged == -1
+
+
+@pytest.mark.parametrize(
+    ("training", "device_batch", "pass_k"),
+    [
+        ({}, 64, 8),
+        ({"evaluation": {"samples_per_problem": 1}}, 64, 1),
+        ({"evaluation": {"samples_per_problem": 16}}, 64, 8),
+        ({"rollout": {"prompts_per_minibatch": 1}}, 16, 8),
+        ({"rollout": {"completions_per_prompt": 6}}, 24, 8),
+        ({"rollout": {"prompts_per_rollout": 10, "prompts_per_minibatch": 5, "completions_per_prompt": 13}}, 13, 8),
+        ({"rollout": {"prompts_per_minibatch": 16}}, 64, 8),
+    ],
+)
+def test_defaults_follow_the_settings_that_bound_them(training: dict[str, Any], device_batch: int, pass_k: int) -> None:
+    base = parse_spec(spec(training=training)).base
+    assert (base.device_batch, base.evaluation.pass_k) == (device_batch, pass_k)
+    assert config_id(TrainingConfig.model_validate(base.model_dump())) == config_id(base)
+
+
+def test_what_somebody_sets_stays_and_is_refused_where_it_cannot_be() -> None:
+    small: dict[str, Any] = {"rollout": {"prompts_per_minibatch": 1}, "evaluation": {"samples_per_problem": 1}}
+    assert "device_batch 64 does not divide" in refusals(spec(training=small | {"device_batch": 64}))["/training"]
+    small["evaluation"] |= {"pass_k": 8}
+    assert "evaluation.pass_k 8 exceeds" in refusals(spec(training=small))["/training/evaluation"]
+
+
+def test_a_wrong_setting_is_told_alone_where_a_default_would_follow_it() -> None:
+    wrong = {"rollout": {"completions_per_prompt": "x"}, "evaluation": {"samples_per_problem": 0}}
+    assert refusals(spec(training=wrong)).keys() == {
+        "/training/rollout/completions_per_prompt",
+        "/training/evaluation/samples_per_problem",
+    }
+
+
+def test_pass_at_k_is_not_compared_across_different_k() -> None:
+    space, metric = {"evaluation.samples_per_problem": [4, 32]}, {"metric": "eval/pass_at_k"}
+    assert parse_spec(spec(space=space)).objective.metric == "eval/avg_at_k"
+    told = refusals(spec(space=space, objective=metric))
+    remedy = "set training.evaluation.pass_k to 4 for all"
+    assert told == {"/objective/metric": f"eval/pass_at_k cannot compare pass@k of [4, 8]; {remedy}"}
+    assert parse_spec(spec(space=space, objective=metric, training={"evaluation": {"pass_k": 4}}))
