@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 from typer.testing import CliRunner
 
 from sweep_service.cli.app import app
@@ -24,6 +25,20 @@ def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
 def test_the_table_tells_of_every_command_what_the_command_says() -> None:
     for row in COMMANDS.values():
         assert load(row).help.partition("\n\n")[0].replace("\n", " ") == row.help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_help_is_wrapped_by_hand_and_examples_fit_a_terminal(name: str) -> None:
+    def texts(command: Any) -> Iterator[str]:
+        yield command.help
+        for inner in getattr(command, "commands", {}).values():
+            yield from texts(inner)
+
+    for paragraph in [paragraph for text in texts(load(COMMANDS[name])) for paragraph in text.split("\n\n")]:
+        lines = paragraph.splitlines()
+        assert all(line.startswith("[bold]") for line in lines) or len(lines) == 1
+        if paragraph.startswith("[bold]"):
+            assert max(len(Text.from_markup(line)) for line in lines) <= 78
 
 
 def test_the_help_of_every_command_is_that_of_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:
