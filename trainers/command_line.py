@@ -44,30 +44,31 @@ _ANOTHERS_END_S: Final = 1.0
 _GOES_ON: Final = "the same command goes on, of a training with --resume"
 _EPILOG: Final = """\
 what a run writes, below DIR:
-  events.jsonl   one JSON object a line: started, progress, data, step, evaluation, samples, checkpoint, finished,
-                 failed; with --probe: cost; with --measure: benchmark
-  step-N/        the newest checkpoints: a Hugging Face model (or LoRA adapter) with all that is needed to go on exactly
-  best-N/        with keep_best=true: the model of the best evaluation so far
-  model-N/       with --keep-models: the model after N updates, which stays
+  events.jsonl  one JSON object a line: started, progress, data, step, samples,
+                evaluation, checkpoint, finished, failed; with --probe: cost;
+                with --measure: benchmark
+  step-N/       the newest checkpoints: a Hugging Face model (or LoRA adapter)
+                with all that is needed to go on exactly
+  best-N/       with keep_best=true: the model of the best evaluation so far
+  model-N/      with --keep-models: the model after N updates, which stays
 
 exit codes:
-  0 finished   1 unexpected error   2 bad configuration   3 diverged   4 stopped by a signal, after a checkpoint
-  5 the owner named by --parent-fd is gone   6 the machine failed: a full disk, too many open files
+  0 finished   1 unexpected error   2 bad configuration   3 diverged
+  4 stopped by a signal, after a checkpoint
+  5 the owner named by --parent-fd is gone
+  6 the machine failed: a full disk, too many open files
   130 interrupted a second time
 
-examples:
-  python -m trainers run.yaml                                  an empty run.yaml is the default run
-  python -m trainers run.yaml loss.beta1=0.3 seed=7            change settings by their dotted names
+examples; an empty run.yaml is the default run:
+  python -m trainers run.yaml loss.beta1=0.3 seed=7
   python -m trainers run.yaml loss.name=grpo --output runs/ppo
-  python -m trainers run.yaml --resume                         start, or go on from the newest checkpoint: after a
-                                                               SIGTERM, a crash or a kill the same command continues
-  python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/run-2
-  python -m trainers run.yaml --probe --output runs/probe      what the run will cost, and whether it fits the memory
-  python -m trainers run.yaml --preview                        three prompts as the model reads them; reads no weights
-  python -m trainers run.yaml --evaluate runs/run/step-480     evaluate a model as the run did after its last step
-  python -m trainers run.yaml --processes 2                    two processes train one policy, each on its GPU
+  python -m trainers run.yaml --resume           # start, or go on
+  python -m trainers run.yaml --resume-from runs/run/step-240 --output runs/2
+  python -m trainers run.yaml --preview          # three prompts; no weights
+  python -m trainers run.yaml --probe --output runs/probe      # its cost
+  python -m trainers run.yaml --evaluate runs/run/step-480     # as at its end
+  python -m trainers run.yaml --processes 2      # one policy, each on its GPU
   python -m trainers run.yaml --measure request.json --output measured/run
-                                                               measure a model on benchmarks (docs/benchmarks.md)
 """
 
 
@@ -369,7 +370,7 @@ def _parser() -> argparse.ArgumentParser:
     cache = default_cache()
     parser = argparse.ArgumentParser(
         "python -m trainers",
-        description="Train one policy with reinforcement learning, as a YAML file describes (trainers/config).",
+        description="Train one policy with reinforcement learning, as a YAML file describes.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -21,10 +21,10 @@ app = typer.Typer(
     help="""Find the best hyperparameters for RL post-training of language models, and how sure that is.
 
     \b
-    [bold]sweeps serve[/bold]                                 start the service here
-    [bold]sweeps submit examples/demo.yaml --watch[/bold]     run a sweep and follow it
-    [bold]sweeps report[/bold]                                write its report
-    [bold]sweeps best[/bold]                                  print the best config and its verdict""",
+    [bold]sweeps serve[/bold]                              start the service here
+    [bold]sweeps submit examples/demo.yaml --watch[/bold]  run a sweep and follow it
+    [bold]sweeps report[/bold]                             write its report
+    [bold]sweeps best[/bold]                               print the best config""",
 )
 
 

@@ -113,7 +113,7 @@ def add_dataset(
 
     [bold]sweeps datasets add openai/gsm8k --config main[/bold]
     [bold]sweeps datasets add ./problems.jsonl --name my-problems[/bold]
-    [bold]sweeps datasets add ./folder --name mine[/bold]   train.jsonl and test.jsonl in it become splits
+    [bold]sweeps datasets add ./folder[/bold]   train.jsonl and test.jsonl in it become splits
     """
     with _adding() as (cache, reporter):
         if local := _local(source):

@@ -1,6 +1,7 @@
 """The table of commands. A command's module is imported when the command is called, so that help costs little."""
 
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, Final, NamedTuple
 
 import typer
@@ -118,4 +119,16 @@ def load(row: Row) -> Any:
         app.command(row.name, cls=_Command)(entry)
         command = typer.main.get_command(app)
     command.name = row.name
+    _let_flow(command)
     return command
+
+
+def _let_flow(command: Any) -> None:
+    """Join the lines of each paragraph of the help of a command and of its members, for the terminal to wrap them.
+
+    Lines of examples stay; they begin with [bold].
+    """
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(text if text.startswith("[bold]") else text.replace("\n", " ") for text in paragraphs)
+    for inner in getattr(command, "commands", {}).values():
+        _let_flow(inner)

@@ -38,7 +38,7 @@ def api(host: Host = None, port: Port = None) -> None:
 
     Settings come from SWEEPS_* variables.
 
-    [bold]SWEEPS_DATABASE_URL=postgresql+psycopg://sweeps@db/sweeps sweeps api --port 8080[/bold]
+    [bold]SWEEPS_DATABASE_URL=postgresql+psycopg://sweeps@db/sweeps sweeps api[/bold]
     """
     from sweep_service.api import run_api
 

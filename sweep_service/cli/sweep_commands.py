@@ -95,7 +95,12 @@ def ls(
     ] = None,
     state: Annotated[
         list[SweepState] | None,
-        typer.Option("--state", case_sensitive=False, help="List only sweeps in this state; may be repeated."),
+        typer.Option(
+            "--state",
+            case_sensitive=False,
+            metavar="STATE",
+            help=f"List only sweeps in this state: {', '.join(SweepState)}. May be repeated.",
+        ),
     ] = None,
     label: Annotated[
         list[str] | None,

@@ -31,23 +31,29 @@ from trainers.process.lifeline import StopSignal
 from trainers.rewards import REWARDS
 
 _EPILOG: Final = """\
-benchmarks (problems, samples of each, longest completion):
+benchmarks: problems, samples of each, most tokens of a completion
 {catalog}
 
-  arithmetic and expressions come with this package. The others, and your own, are added to the cache before, by
-  `sweeps benchmarks add NAME`, or from a file by `python -m trainers.benchmarks convert NAME FILE`.
+  arithmetic and expressions come with this package. Others are added to the
+  cache by `sweeps benchmarks add NAME`, or from a file by
+  `python -m trainers.benchmarks convert NAME FILE`.
 
 what is written, below DIR/NAME:
-  job.json        all that the samples follow from; the same command goes on, another one is refused
-  samples.jsonl   one JSON object a completion, with its judgement
-  result.json     avg@k, pass@k, their standard errors, lengths, failures; written when all samples are there
+  job.json       what the samples follow from; the same command goes on,
+                 another one is refused
+  samples.jsonl  one JSON object a completion, with its judgement
+  result.json    avg@k, pass@k, their standard errors, lengths, failures;
+                 written when all samples are there
 
 exit codes:
-  0 finished   1 unexpected error   2 bad input   4 stopped by a signal; what is sampled is kept
+  0 finished   1 unexpected error   2 bad input
+  4 stopped by a signal; what is sampled is kept
 
 examples:
-  python -m trainers.benchmarks --model runs/ppo/step-240 --benchmark arithmetic --output evaluations/ppo-240
-  python -m trainers.benchmarks --model models/my-7b --benchmark aime24,aime25 --output evaluations/my-7b --batch 64
+  python -m trainers.benchmarks --model runs/ppo/step-240 \\
+    --benchmark arithmetic --output evaluations/ppo-240
+  python -m trainers.benchmarks --model models/my-7b \\
+    --benchmark aime24,aime25 --output evaluations/my-7b --batch 64
   python -m trainers.benchmarks convert gsm8k grade_school_math/data/test.jsonl
 """
 
@@ -148,12 +154,12 @@ def _convert(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     catalog = "\n".join(
-        f"  {name:11} {usual.problems:5} x {usual.samples:2}  {usual.max_tokens:5} tokens  {usual.title}"
+        f"  {name:11} {usual.problems:4} x {usual.samples:2} {usual.max_tokens:6}  {usual.title}"
         for name, usual in KNOWN_BENCHMARKS.items()
     )
     parser = argparse.ArgumentParser(
         "python -m trainers.benchmarks",
-        description="Sample a model's answers to benchmark problems, judge them, and say how sure the score is.",
+        description="Sample a model's answers to benchmark problems, judge them, and give intervals.",
         epilog=_EPILOG.format(catalog=catalog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

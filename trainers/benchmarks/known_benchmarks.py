@@ -74,7 +74,7 @@ KNOWN_BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         prompt_suffix="\nPut the answer within \\boxed{}.\n",
     ),
     "expressions": Benchmark(
-        "Sums and differences of a given value, as the tiny policy writes them",
+        "Sums and differences of a given value",
         24,
         8,
         16,

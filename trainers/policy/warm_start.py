@@ -1,10 +1,11 @@
 """Makes the tiny policy: a Qwen2 model from scratch, taught a task's worked examples, cached by its recipe's digest.
 
 On the default task the result is right half of the time and its entropy is high, so that training can raise the reward
-and lower the entropy.
+and lower the entropy. A warm start that is stopped, or killed, goes on from its last saved step to the same weights.
 """
 
 import hashlib
+import io
 import json
 import random
 import shutil
@@ -21,7 +22,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trainers import tasks
 from trainers.config import TinyPolicy
 from trainers.errors import StoppedError
-from trainers.process.durable import move_whole
+from trainers.process.durable import move_whole, write_whole
 from trainers.process.events import EventWriter
 from trainers.process.locks import locked
 from trainers.process.progress import Announcer, tracked
@@ -32,13 +33,16 @@ _LEARNING_RATE: Final = 1e-3
 _CONTEXT: Final = 2**17
 """Largest number of tokens in a prompt and completion that settings allow. Rotary positions take no memory."""
 _IGNORED: Final = -100
+_SAVED_EVERY: Final = 100
+"""Steps after which an unfinished warm start is saved; some seconds of work, and milliseconds to write."""
+_PROGRESS_FILE: Final = "progress.pt"
 
 
 def warm_started(model: TinyPolicy, task: Task, cache: Path, events: EventWriter, stopping: Callable[[], bool]) -> Path:
     """Return the folder of the warm-started model and its tokenizer, making it if no run has made it before.
 
     Processes that need the same model wait for the first to make it.
-    Raises: StoppedError, if `stopping()` becomes true meanwhile.
+    Raises: StoppedError, if `stopping()` becomes true meanwhile; what is done of the warm start is saved.
     """
     target = cache / f"tiny-qwen2-{_recipe_digest(model, task)}"
     if target.exists():
@@ -54,9 +58,11 @@ def warm_started(model: TinyPolicy, task: Task, cache: Path, events: EventWriter
     with locked(target.with_suffix(".lock"), wait):
         if not target.exists():
             unfinished = target.with_suffix(".unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            tokenizer = task.tokenizer()
-            _taught(model, task, tokenizer, events, stopping).save_pretrained(unfinished)
+            unfinished.mkdir(exist_ok=True)
+            tokenizer, progress = task.tokenizer(), unfinished / _PROGRESS_FILE
+            policy = _taught(model, task, tokenizer, progress, events, stopping)
+            shutil.rmtree(unfinished)
+            policy.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
             move_whole(unfinished, target)
     return target
@@ -78,9 +84,39 @@ def _taught(
     model: TinyPolicy,
     task: Task,
     tokenizer: PreTrainedTokenizerFast,
+    progress: Path,
     events: EventWriter,
     stopping: Callable[[], bool],
 ) -> Qwen2ForCausalLM:
+    policy = _untaught(model, tokenizer)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=_LEARNING_RATE, fused=True)
+    random_numbers, done = random.Random(model.warm_start_seed), 0
+    if progress.exists():
+        saved = torch.load(progress)
+        policy.load_state_dict(saved["policy"])
+        optimizer.load_state_dict(saved["optimizer"])
+        random_numbers.setstate(saved["random"])
+        done = saved["step"]
+    batches = _batches(task, tokenizer, model.warm_start_steps - done, random_numbers)
+    announced = tracked(batches, "warm start", model.warm_start_steps, events, done)
+    for step, (ids_BT, labels_BT) in enumerate(announced, done + 1):
+        hidden_BTH = policy.model(input_ids=ids_BT).last_hidden_state
+        answered_BT = labels_BT != _IGNORED
+        cross_entropy(policy.lm_head(hidden_BTH[answered_BT]), labels_BT[answered_BT]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        stop = stopping()
+        if stop or step % _SAVED_EVERY == 0:
+            states = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
+            content = io.BytesIO()
+            torch.save({"step": step, "random": random_numbers.getstate(), **states}, content)
+            write_whole(progress, content.getvalue())
+        if stop:
+            raise StoppedError(f"stopped after step {step} of the warm start; it goes on from there next time")
+    return policy
+
+
+def _untaught(model: TinyPolicy, tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
     special: dict[str, Any] = {
         name: getattr(tokenizer, name) for name in ("pad_token_id", "eos_token_id", "bos_token_id")
     }
@@ -97,25 +133,13 @@ def _taught(
         **special,
     )
     torch.manual_seed(model.warm_start_seed)
-    policy = Qwen2ForCausalLM(architecture)
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=_LEARNING_RATE, fused=True)
-    batches = _batches(task, tokenizer, model.warm_start_steps, model.warm_start_seed)
-    for ids_BT, labels_BT in tracked(batches, "warm start", model.warm_start_steps, events):
-        if stopping():
-            raise StoppedError("stopped during the warm start; it starts anew next time")
-        hidden_BTH = policy.model(input_ids=ids_BT).last_hidden_state
-        answered_BT = labels_BT != _IGNORED
-        cross_entropy(policy.lm_head(hidden_BTH[answered_BT]), labels_BT[answered_BT]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return policy
+    return Qwen2ForCausalLM(architecture)
 
 
 def _batches(
-    task: Task, tokenizer: PreTrainedTokenizerFast, steps: int, seed: int
+    task: Task, tokenizer: PreTrainedTokenizerFast, steps: int, random_numbers: random.Random
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield token ids (B, T), padded on the right, and the labels (B, T) of their next tokens, answers only."""
-    random_numbers = random.Random(seed)
     for _ in range(steps):
         examples = [task.worked_example(random_numbers) for _ in range(_BATCH)]
         prompts, answers = (tokenizer(list(texts))["input_ids"] for texts in zip(*examples, strict=True))

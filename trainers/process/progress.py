@@ -47,11 +47,11 @@ def bar(phase: str, total: int, done: int = 0) -> "tqdm[NoReturn]":
     return tqdm(desc=phase, total=total, initial=done, file=sys.stderr, mininterval=interval, dynamic_ncols=True)
 
 
-def tracked(items: Iterable[T], phase: str, total: int, events: EventWriter) -> Iterator[T]:
-    """Yield `items`, reporting after each how many of `total` are done."""
+def tracked(items: Iterable[T], phase: str, total: int, events: EventWriter, begun: int = 0) -> Iterator[T]:
+    """Yield `items`, reporting after each how many of `total` are done; `begun` were before the first."""
     announcer = Announcer(events, phase, total)
-    with bar(phase, total) as shown:
-        for done, item in enumerate(items):
+    with bar(phase, total, begun) as shown:
+        for done, item in enumerate(items, begun):
             announcer.announce(done)
             yield item
             shown.update()

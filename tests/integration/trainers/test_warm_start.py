@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.config import CountdownTask, ExpressionsTask, LoRAConfig, TaskConfig, TinyPolicy, WordProblemsTask
 from trainers.errors import StoppedError
+from trainers.policy import warm_start
 from trainers.policy.warm_start import _batches, warm_started
 from trainers.process import durable
 from trainers.process.events import EventWriter, read_events
@@ -71,7 +72,7 @@ def test_every_task_teaches_a_policy_that_reads_its_prompts(tmp_path: Path, task
 def test_only_answers_are_taught() -> None:
     task = make_task(ExpressionsTask(), Path())
     tokenizer = task.tokenizer()
-    ids_BT, labels_BT = next(_batches(task, tokenizer, 1, seed=0))
+    ids_BT, labels_BT = next(_batches(task, tokenizer, 1, random.Random(0)))
     random_numbers = random.Random(0)
     for ids_T, labels_T in zip(ids_BT, labels_BT, strict=True):
         prompt, answer = task.worked_example(random_numbers)
@@ -96,9 +97,25 @@ def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeyp
     assert not any(named for _, named in content)
 
 
-def test_a_stop_leaves_no_half_made_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved_every", [2, 100], ids=["killed", "stopped"])
+def test_what_is_done_before_a_stop_or_a_kill_is_kept_and_the_model_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved_every: int
+) -> None:
+    monkeypatch.setattr(warm_start, "_SAVED_EVERY", saved_every)
+    whole = make(tmp_path / "whole", "whole")
     answers = iter([False] * 5 + [True])
-    with pytest.raises(StoppedError, match="starts anew"):
-        make(tmp_path, "stopped", stop=lambda: next(answers))
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
-    assert make(tmp_path, "again").is_dir()
+
+    def stop() -> bool:
+        if (answer := next(answers)) and saved_every == 2:
+            raise KeyboardInterrupt
+        return answer
+
+    with pytest.raises((StoppedError, KeyboardInterrupt)):
+        make(tmp_path / "cut", "cut", stop=stop)
+    assert sorted(path.suffix for path in (tmp_path / "cut" / "cache").iterdir()) == [".lock", ".unfinished"]
+    again = make(tmp_path / "cut", "again")
+    begun = next(event["done"] for event in read_events(tmp_path / "cut" / "again.jsonl"))
+    assert begun == (4 if saved_every == 2 else 6)
+    contents = [{file.name: file.read_bytes() for file in folder.iterdir()} for folder in (whole, again)]
+    assert contents[0] == contents[1]
+    assert sorted(path.suffix for path in again.parent.iterdir()) == ["", ".lock"]

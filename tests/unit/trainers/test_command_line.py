@@ -258,3 +258,8 @@ def test_a_configuration_is_checked_without_torch() -> None:
         "import sys, trainers.command_line; sys.exit(int(bool({'torch', 'transformers', 'trl'} & sys.modules.keys())))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_texts_that_the_help_prints_as_they_are_fit_a_terminal() -> None:
+    for parser in (_parser(), benchmarks_parser()):
+        assert max(map(len, (parser.epilog or "").splitlines()), default=0) < 80
