@@ -1,6 +1,7 @@
 """Templates and static files of the pages. Every value is escaped; nothing is loaded from other servers."""
 
 import hashlib
+import math
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -71,6 +72,7 @@ def _environment() -> Environment:
         begin=_begin,
         duration=duration,
         number=_number,
+        percent=lambda share: math.floor(100 * share),
         short=_short,
         size=size_text,
         sweep_meaning=sweep_meaning,
@@ -81,7 +83,7 @@ def _environment() -> Environment:
     )
     ended = [state for state in TrialState if state.is_over]
     going = [state for state in TrialState if not state.is_over and state is not TrialState.PENDING]
-    lists = {"bar_states": [*ended, *going], "count_states": [*going, *ended, TrialState.PENDING]}
+    lists = {"ended_states": ended, "count_states": [*going, *ended, TrialState.PENDING]}
     cast("dict[str, Any]", environment.globals).update(static=_static_url, **lists)
     return environment
 

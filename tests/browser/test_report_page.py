@@ -1,6 +1,8 @@
 """The report's page in a real browser, with the network off."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +15,7 @@ from tests.browser.conftest import Open
 from tests.unit.sweep_service.report.report_parts import ALL, hostile_report, with_every_part, with_many_trials
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
-GRID = {"space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": [0.5, 1.0]}}
+GRID: dict[str, Any] = {"space": {"loss.beta1": [0.0, 0.5, 1.0], "loss.beta2": [0.5, 1.0]}}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,45 @@ def test_everything_is_drawn_and_nothing_overflows(page: bytes, visit: Open, wid
         "parts => parts.filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.id)"
     )
     assert wide == []
+    opened.assert_clean()
+
+
+CUT = """elements => elements.filter((e) => e.scrollWidth > e.clientWidth + 1 || (e.matches(".legend, .cautions *")
+  && e.scrollHeight > e.clientHeight + 2)).map((e) => `${e.className}: ${e.textContent.trim().slice(0, 40)}`)"""
+
+
+MANY: dict[str, Any] = GRID["space"] | {"loss.epsilon_low": [0.18, 0.22], "loss.epsilon_high": [0.26, 0.31]}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda: with_every_part(build(sweep_inputs(GRID))), hostile_report, lambda: build(sweep_inputs({"space": MANY}))],
+    ids=["every part", "hostile texts", "many long names"],
+)
+def test_on_a_phone_nothing_is_cut(made: Callable[[], Report], visit: Open) -> None:
+    opened = visit(render_html(made()), viewport={"width": 400, "height": 800})
+    opened.page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert opened.page.locator(".scroll, .legend, .cautions summary span, .plain span").evaluate_all(CUT) == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    cell = opened.page.locator("#configs td[data-label=difference]:visible").first
+    assert cell.evaluate("cell => cell.getBoundingClientRect().right") <= 400
+
+
+def test_what_is_printed_has_its_figures_in_light_colours_and_as_wide_as_paper(page: bytes, visit: Open) -> None:
+    opened = visit(page, viewport={"width": 1280, "height": 500}, color_scheme="dark")
+    expect(opened.page.locator("[data-figure=seeds] .main-svg").first).to_be_attached()
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    drawn = opened.page.locator("[data-figure]").evaluate_all(
+        "figures => figures.filter((e) => e.checkVisibility()).map((e) => [e.clientWidth, "
+        "e.querySelector('.main-svg')?.getBoundingClientRect().width, e.layout?.font.color])"
+    )
+    assert len(drawn) >= 4
+    assert all(drawn_width <= width <= 690 for width, drawn_width, _ in drawn)
+    assert {colour for _, _, colour in drawn} == {"#1b1f27"}
+    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    seeds = opened.page.locator("[data-figure=seeds]")
+    expect(seeds.locator(".main-svg").first).to_be_attached()
+    assert seeds.evaluate("e => [e.layout.font.color, e.clientWidth > 1000]") == ["#e8ebf0", True]
     opened.assert_clean()
 
 

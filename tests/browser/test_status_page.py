@@ -288,6 +288,10 @@ def test_pages_fit_and_charts_can_be_read_with_keys(
     page.goto(f"{stack.settings.url}/sweeps/{newest.id}")
     chart, entries = page.locator(".chart").first, page.locator("#legend input")
     expect(chart.locator("path.js-line").first).to_be_attached()
+    assert page.locator("#legend").evaluate("legend => legend.scrollHeight <= legend.clientHeight + 1")
+    page.evaluate("document.querySelector('main').style.maxWidth = '330px'")  # as when a scrollbar takes some of it
+    wait_until("the charts are as narrow", lambda: page.evaluate(FIT))
+    page.evaluate("document.querySelector('main').style.maxWidth = ''")
     shown = chart.locator("path.js-line").count()
     chart.focus()
     page.keyboard.press("ArrowRight")

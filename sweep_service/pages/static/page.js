@@ -130,17 +130,17 @@ function drawChart(chart, lines, steps) {
     x: growing.map(({ x }) => x.at(-1)), y: growing.map(({ mean }) => mean.at(-1)), mode: "markers", hoverinfo: "skip",
     marker: { color: growing.map(({ stroke }) => stroke), size: 6, opacity: lit ? 0.3 : 1 },
   });
-  const axis = { gridcolor: colour("grid"), zeroline: false, automargin: true, fixedrange: innerWidth < 760 };
+  const axis = { gridcolor: colour("grid"), zeroline: false, automargin: true, fixedrange: innerWidth < 860 };
   const layout = {
     margin: { l: 44, r: 10, t: 8, b: 36 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
     font: { family: colour("font"), size: 11.5, color: colour("muted") }, uirevision: "zoom stays",
-    hovermode: lines.length > 12 ? "closest" : "x unified", dragmode: innerWidth < 760 ? false : "zoom",
+    hovermode: lines.length > 12 ? "closest" : "x unified", dragmode: innerWidth < 860 ? false : "zoom",
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink"), size: 12 } },
     xaxis: { ...axis, range: [-0.01 * steps, 1.01 * steps], title: { text: "step", standoff: 4 }, hoverformat: ".0f", unifiedhovertitle: { text: "step %{x}" } },
     yaxis: axis,
     annotations: lines.length ? [] : [{ text: "nothing recorded yet", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }],
   };
-  Plotly.react(chart, traces, layout, { displayModeBar: false, responsive: true });
+  Plotly.react(chart, traces, layout, { displayModeBar: false });
 }
 
 function readWithKeys(event) {
@@ -175,6 +175,8 @@ if (find("#login")) {
 }
 if (find("#sweep")) {
   for (const chart of all(".chart")) chart.addEventListener("keydown", readWithKeys);
+  const fit = new ResizeObserver((entries) => entries.forEach(({ target }) => target.data && target.clientWidth && Plotly.Plots.resize(target)));
+  for (const chart of all(".chart")) fit.observe(chart); // a card gets narrower with a scrollbar, too
   for (const form of all("#stages, #legend")) form.addEventListener("change", draw);
   for (const event of ["pointerover", "focusin"])
     find("#legend").addEventListener(event, ({ target }) => light(target.closest("label")));

@@ -13,8 +13,9 @@ from sweep_service.report.figures.figure_style import (
     scatter,
     text,
 )
-from sweep_service.report.figures.metric_curves import entropy_zones
+from sweep_service.report.figures.metric_curves import fitted, zone_shapes
 from sweep_service.report.figures.subplots import axes_of, axis, panels
+from sweep_service.report.figures.value_axis import entropy_zones, value_range
 from sweep_service.report.model import ConfigRow, Report, ReportCurve
 from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role
@@ -87,7 +88,8 @@ def entropy_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
             data.append(_line(curves[baseline.id], baseline, "@ink", number, meta=legend_follows))
     titles = [title for title, _ in axes.panels()]
     columns = 3 if len(titles) in (3, 5, 6, 9) else min(4, len(titles))
-    zones = entropy_zones(entropy, report)
+    zones = entropy_zones(report, entropy.configs)
+    settings = fitted(value_range(entropy.configs, zones))
     note = "Means over seeds; all panels have the same axes."
     if not legend_follows:
         note += " Every config is drawn here, whatever the buttons say."
@@ -97,18 +99,18 @@ def entropy_figures(report: Report, _styles: Mapping[str, ConfigStyle]) -> list[
             "title": f"Entropy by {short_name(axes.line)}, for each {short_name(axes.panel)}",
             "note": note,
             "data": data,
-            **_sized(titles, columns, 215, zones),
+            **_sized(titles, columns, 215, settings, zone_shapes(zones)),
             "wide": True,
-            "narrow": _sized(titles, min(2, len(titles)), 165, zones),
+            "narrow": _sized(titles, min(2, len(titles)), 165, settings, zone_shapes(zones)),
         }
     ]
 
 
-def _sized(titles: Sequence[str], columns: int, pixels: int, zones: list[Figure]) -> Figure:
-    """Lay out panels of `pixels` height in `columns` columns, with the zones of collapse behind the lines of each."""
+def _sized(titles: Sequence[str], columns: int, pixels: int, settings: Figure, zones: list[Figure]) -> Figure:
+    """Lay out panels of `pixels` height in `columns` columns, with the zones that are near behind the lines of each."""
     height = pixels * -(-len(titles) // columns) + 70
     x: Figure = {"title": {"text": "optimizer updates"}, "rangemode": "tozero", "nticks": 5}
-    y: Figure = {"title": {"text": TITLES["entropy"][1]}, "rangemode": "tozero", "nticks": 5}
+    y: Figure = {"title": {"text": TITLES["entropy"][1]}, "nticks": 5, **settings}
     layout = panels(titles, columns, height, x, y)
     layout["shapes"] = [
         {name: value for name, value in zone.items() if name != "label"}

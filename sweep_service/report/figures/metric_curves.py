@@ -1,17 +1,14 @@
 """A metric over optimizer updates: thick means, thin seeds, the band of the mean."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from math import inf
 from typing import Final
 
-from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures.figure_style import TITLES, ConfigStyle, Figure, scatter, text, with_gaps
-from sweep_service.report.findings.curve_rules import EXPLOSION
+from sweep_service.report.figures.value_axis import ValueRange, Zone, entropy_zones, value_range
 from sweep_service.report.model import ConfigRow, CurveSet, Report, ReportCurve
 
-_NEAR: Final = 0.85
-"""The zone of explosion is shown once a curve exceeds this share of its limit."""
 _BAND: Final = 0.16
 _BAND_OF_MANY: Final = 0.07
 _FEW: Final = 8
@@ -34,11 +31,14 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     title, unit = TITLES[metric.key]
     rows = {row.id: row for row in report.configs}
     by_number = sorted(metric.configs, key=lambda curve: rows[curve.config_id].number)
-    lowest = min((value for curve in metric.configs for value in curve.mean if value is not None), default=0)
+    zones = entropy_zones(report, metric.configs) if metric.key == "entropy" else []
+    values = value_range(metric.configs, zones)
     opacity = _BAND if sum(style.shown for style in styles.values()) <= _FEW else _BAND_OF_MANY
     most = 1.0 if unit in _UP_TO_ONE else inf
     bands = [
-        _band_trace(curve, styles[curve.config_id], min(lowest, 0), most, opacity) for curve in by_number if curve.low
+        _band_trace(curve, styles[curve.config_id], min(values.low, 0), most, opacity)
+        for curve in by_number
+        if curve.low
     ]
     seeds = [
         scatter(
@@ -55,11 +55,10 @@ def curve_figure(metric: CurveSet, report: Report, styles: Mapping[str, ConfigSt
     means = [_mean_trace(curve, rows[curve.config_id], styles[curve.config_id]) for curve in by_number]
     layout: Figure = {
         "xaxis": {"title": {"text": "optimizer updates"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": unit}, "rangemode": "tozero" if lowest >= 0 else "normal"},
+        "yaxis": {"title": {"text": unit}, **fitted(values)},
         "hovermode": "x unified",
+        "shapes": zone_shapes(zones),
     }
-    if metric.key == "entropy":
-        layout["shapes"] = entropy_zones(metric, report)
     return {"id": metric.key, "title": title, "data": bands + seeds + means, "layout": layout}
 
 
@@ -97,24 +96,19 @@ def _band_trace(curve: ReportCurve, style: ConfigStyle, floor: float, most: floa
     )
 
 
-def entropy_zones(metric: CurveSet, report: Report) -> list[Figure]:
-    """Shade the entropies that mean collapse or explosion for a trial that started at the configs' average.
-
-    The zone of explosion is left out if no curve comes near it, because it would stretch the axis for nothing.
-    """
-    starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
-    if not starts:
-        return []
-    start = sum(starts) / len(starts)
-    zones = [_zone(0, ENTROPY_COLLAPSE * start, "entropy collapse (below a fifth of the start)", "bottom right")]
-    drawn = [[curve.mean, curve.high, *(seed.values for seed in curve.seeds)] for curve in metric.configs]
-    heights = [value for curves in drawn for values in curves for value in values if value is not None]
-    highest, limit = max(heights, default=0.0), EXPLOSION * start
-    if highest > _NEAR * limit:
-        zones.append(_zone(limit, max(highest, 1.05 * limit), "entropy explosion (above 3 x the start)", "top right"))
-    return zones
+def fitted(values: ValueRange) -> Figure:
+    """Return an axis's settings by which it shows these values, and of bands not much more."""
+    least, most = values.ends
+    ends = {"clipmin": least, "clipmax": most}
+    return {"rangemode": "tozero" if values.from_zero else "normal", "autorangeoptions": ends}
 
 
-def _zone(low: float, high: float, words: str, corner: str) -> Figure:
-    place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "line": {"width": 0}}
-    return place | {"fillcolor": "@zonecolor", "layer": "below", "label": {"text": words, "textposition": corner}}
+def zone_shapes(zones: Sequence[Zone]) -> list[Figure]:
+    """Shade zones over the whole width."""
+    place = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "line": {"width": 0}, "fillcolor": "@zonecolor"}
+    return [
+        place
+        | {"y0": zone.low, "y1": zone.high, "layer": "below"}
+        | {"label": {"text": zone.words, "textposition": "top right" if zone.at_top else "bottom right"}}
+        for zone in zones
+    ]

@@ -139,13 +139,24 @@ def _stopped_by_hand(facts: Facts) -> Evidence | None:
     stopped = [trial for trial in facts.trials if trial.state in (TrialState.STOPPED, TrialState.DISCARDED)]
     if not stopped:
         return None
-    counted = sum(trial.objective is not None for trial in stopped)
+    counted, were = sum(trial.objective is not None for trial in stopped), "was" if len(stopped) == 1 else "were"
     text = (
-        f"{len(stopped)} of {count(len(facts.trials), 'trial')} were stopped by hand; {counted or 'none'} of them "
-        f"{'counts' if counted == 1 else 'count'} with what was evaluated by then, the others have no result. "
-        f"{by_config(facts, stopped)}. A choice made by looking at curves biases means, differences and intervals."
+        f"{len(stopped)} of {count(len(facts.trials), 'trial')} {were} stopped by hand; "
+        f"{_counting(counted, len(stopped) - counted)}. {by_config(facts, stopped)}. "
+        "A choice made by looking at curves biases means, differences and intervals."
     )
     return Evidence(text, [trial.id for trial in stopped])
+
+
+def _counting(counted: int, missing: int) -> str:
+    """Tell which stopped trials have a result, without a word of those that do not exist."""
+    value, nothing = "with what was evaluated by then", "no result"
+    if not missing:
+        return f"{'it counts' if counted == 1 else 'they count'} {value}"
+    if not counted:
+        return f"{'it has' if missing == 1 else 'they have'} {nothing}"
+    others = "the other has" if missing == 1 else f"the other {missing} have"
+    return f"{counted} of them {'counts' if counted == 1 else 'count'} {value}, {others} {nothing}"
 
 
 def by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:

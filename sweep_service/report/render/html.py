@@ -18,7 +18,7 @@ from sweep_service.report.figures import Figure, config_styles, figure_groups
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
 from sweep_service.report.formatting import count, duration, interval, number, rounded, signed
-from sweep_service.report.model import Outcome, Report, Verdict
+from sweep_service.report.model import ConfigRow, Outcome, Report, Verdict
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import bars, views
 from sweep_service.report.render.csv import render_csv
@@ -53,7 +53,9 @@ def render_html(report: Report) -> bytes:
         "sections": sections_of(report, groups),
         "outcome_note": _outcome_note(report.verdict),
         "styles": styles,
-        "legend": sorted(report.configs, key=lambda row: (not styles[row.id].shown, row.number)),
+        "legend": [row for row in sorted(report.configs, key=lambda row: row.number) if _drawn(row)],
+        "shown": {id_ for id_, style in styles.items() if style.shown},
+        "leader": views.leader(report),
         "seeds": seeds,
         "groups": groups,
         "figures": Markup(embedded(drawn)),
@@ -100,6 +102,10 @@ def _environment() -> Environment:
         DASHES=DASHES, FILE_NAME=FILE_NAME,
     )  # fmt: skip
     return environment
+
+
+def _drawn(row: ConfigRow) -> bool:
+    return row.entropy_start is not None or row.tune is not None or row.confirm is not None
 
 
 def _amount(value: float) -> str:

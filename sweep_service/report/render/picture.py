@@ -21,9 +21,9 @@ from matplotlib.font_manager import get_font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
 from sweep_service.report.figures.figure_style import DASHES, NUM_COLOURS, TITLES, ConfigStyle, config_styles
 from sweep_service.report.figures.seed_dots import seed_rows, tune_rank
+from sweep_service.report.figures.value_axis import Zone, entropy_zones, value_range
 from sweep_service.report.model import ConfigRow, Report
 from sweep_service.sweep.records import Role
 
@@ -86,9 +86,7 @@ def _overview(report: Report) -> Figure:
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
     above, below = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
     entropy, accuracy = above.subplots(1, 2)
-    _collapse_zone(entropy, report)
     _draw_curves(entropy, report, "entropy", styles)
-    entropy.set_ylim(bottom=0)
     by_name = {"pass": "eval/pass_at_k", "mean reward": "eval/reward_mean"}
     _draw_curves(accuracy, report, by_name.get(report.objective.partition("@")[0], "eval/avg_at_k"), styles)
     _draw_seeds(below.subplots(), report, seeds, styles)
@@ -119,20 +117,21 @@ def _draw_curves(ax: Axes, report: Report, key: str, styles: Mapping[str, Config
         for seed in curve.seeds if around else []:
             ax.plot(seed.steps, _gaps(seed.values), color=colour, linewidth=0.5, alpha=0.3, zorder=1)
         ax.plot(curve.steps, _gaps(curve.mean), color=colour, linestyle=_dashes(style), linewidth=2.0, zorder=3)
+    zones = entropy_zones(report, curves) if key == "entropy" else []
+    for zone in zones:
+        _draw_zone(ax, zone)
     ax.set_xlim(left=0)
+    ax.set_ylim(*value_range(curves, zones).ends)
     if not curves:
         _say_empty(ax)
 
 
-def _collapse_zone(ax: Axes, report: Report) -> None:
-    starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
-    if starts:
-        floor = ENTROPY_COLLAPSE * sum(starts) / len(starts)
-        ax.axhspan(0, floor, color="#c83c28", alpha=0.09, linewidth=0)
-        ax.text(
-            0.99, 0.0, "entropy collapse (below a fifth of the start)", color="#697180", fontsize=8,
-            transform=ax.get_yaxis_transform(), ha="right", va="bottom",
-        )  # fmt: skip
+def _draw_zone(ax: Axes, zone: Zone) -> None:
+    ax.axhspan(zone.low, zone.high, color="#c83c28", alpha=0.09, linewidth=0)
+    ax.text(
+        0.99, zone.high if zone.at_top else zone.low, zone.words, color="#697180", fontsize=8,
+        transform=ax.get_yaxis_transform(), ha="right", va="top" if zone.at_top else "bottom",
+    )  # fmt: skip
 
 
 def _draw_seeds(ax: Axes, report: Report, rows: Sequence[ConfigRow], styles: Mapping[str, ConfigStyle]) -> None:

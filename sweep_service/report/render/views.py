@@ -66,6 +66,11 @@ def reference_name(report: Report) -> str:
     return next(common, ROLE_NAMES[Role.MATCHED] if row else "")
 
 
+def leader(report: Report) -> str | None:
+    """Return the id of the config with the highest mean, comparators included; None without a result."""
+    return next((row.id for row in report.configs if row.confirm or row.tune), None)
+
+
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:
     """Return each config's distance from the reference in one stage, by config id; empty without a reference."""
     against = reference(report)

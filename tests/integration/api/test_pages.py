@@ -487,6 +487,9 @@ def test_trials_that_wait_run_and_ended_stand_apart(visitor: httpx.Client, serve
     served.store.start_attempt(fence, first.id, "/nowhere")
     expected = {first.id: "running", second.id: "ended"} | {trial.id: "waiting" for trial in others}
     assert groups(visitor, sweep_id) == expected
+    cells = re.findall(r'<td class="links">(.*?)</td>', visitor.get(f"/sweeps/{sweep_id}").text)
+    links = [re.findall(r"<span>(?:<a [^>]*>)?(\w*)(?:</a>)?</span>", cell) for cell in cells]
+    assert [set(column) for column in zip(*links, strict=True)] == [{"Log", ""}, {"Stop", ""}]
 
 
 def test_thinning_keeps_small_sweeps_whole_and_large_ones_light() -> None:

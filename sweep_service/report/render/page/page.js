@@ -20,6 +20,7 @@
     if (!variables.has(name)) variables.set(name, style.getPropertyValue("--" + name).trim());
     return variables.get(name);
   };
+  const printed = () => document.documentElement.classList.contains("printed");
   const isColour = (key) => /color(scale|way)?$/.test(key);
   const coloured = (value, inside = false) => {
     if (typeof value === "string") return inside && value[0] === "@" ? variable(value.slice(1)) : value;
@@ -65,9 +66,10 @@
   const draw = (element) => {
     const written = figures.get(element.dataset.figure);
     const room = element.parentElement.clientWidth, narrow = room < 480;
-    const figure = narrow ? { ...written, ...written.narrow } : written, panels = narrow && written.narrow ? 1 : columns(figure.layout);
+    const tight = narrow || columns(written.layout) * PANEL > room;
+    const figure = tight ? { ...written, ...written.narrow } : written, panels = tight && written.narrow ? 1 : columns(figure.layout);
     if (written.narrow) element.style.height = figure.height + "px";
-    element.style.minWidth = panels > 1 ? Math.min(panels * PANEL, 900) + "px" : "";
+    element.style.minWidth = panels > 1 && !printed() ? Math.min(panels * PANEL, 900) + "px" : "";
     const hidden = new Set(configs.filter((button) => !pressed(button)).map((button) => button.dataset.config));
     const seeds = !seedsButton || pressed(seedsButton);
     const shown = ({ meta }) => !(meta && (hidden.has(meta.config) || (meta.seed && !seeds)));
@@ -84,7 +86,15 @@
   plots.forEach((element) => watcher.observe(element));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { variables = new Map(); redraw(); });
   matchMedia("(max-width: 860px)").addEventListener("change", redraw);
-  addEventListener("beforeprint", () => plots.filter((e) => e.offsetParent && stale.delete(e)).forEach(draw));
+  const print = (on) => { // paper has a width and colours of its own, and figures that were never near the screen
+    document.documentElement.classList.toggle("printed", on);
+    variables = new Map();
+    plots.forEach((element) => { Plotly.purge(element); stale.add(element); }); // what is drawn anew keeps its width
+    if (on) plots.filter((element) => element.checkVisibility({ contentVisibilityAuto: true }) && stale.delete(element)).forEach(draw);
+    else drawStale();
+  };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
 
   // ---- Which configs and seeds are shown
   for (const button of [...configs, ...(seedsButton ? [seedsButton] : [])]) {
@@ -95,6 +105,18 @@
   }
   for (const button of all("[data-show]")) {
     button.addEventListener("click", () => { configs.forEach((other) => press(other, button.dataset.show === "all")); redraw(); });
+  }
+
+  // ---- Tables: on a phone and on paper a cell names its column
+  for (const table of all(".data:has(thead)")) {
+    const names = [...table.tHead.rows[0].cells].map((head) => {
+      const title = head.matches(".bars") ? null : (head.querySelector("button") ?? head).firstChild;
+      return title?.textContent.trim().toLowerCase();
+    });
+    for (const cell of all("tbody td", table)) {
+      if (names[cell.cellIndex]) cell.dataset.label = names[cell.cellIndex];
+      cell.classList.toggle("missing", cell.textContent.trim() === "–");
+    }
   }
 
   // ---- Tables: a click on a head sorts by its column, largest first, and what is missing stays last

@@ -94,6 +94,11 @@ def collapsing(inputs: ReportInputs, where: Where) -> ReportInputs:
     return scored(inputs, fall)
 
 
+def _stopped(state: TrialState) -> Fate:
+    """Every trial trains to its end, but for the two of β1 = 1, which somebody stopped."""
+    return ending(lambda c, t: t.stage is Stage.TUNE and c.params["loss.beta1"] == 1.0, state, step=120)
+
+
 def in_part(low: float, high: float, factor: float) -> Curve:
     """Multiply a stretch of a curve."""
 
@@ -387,12 +392,10 @@ CAUTIONS: dict[str, World] = {
         ),
     ),
     "two trials were stopped by hand, and one was discarded": lambda: sweep_inputs(
-        fate=lambda c, t: ending(
-            lambda c, t: t.stage is Stage.TUNE and c.params["loss.beta1"] == 1.0,
-            TrialState.STOPPED if t.seed == 0 else TrialState.DISCARDED,
-            step=120,
-        )(c, t)
+        fate=lambda c, t: _stopped(TrialState.STOPPED if t.seed == 0 else TrialState.DISCARDED)(c, t)
     ),
+    "two trials were stopped by hand, and both count": lambda: sweep_inputs(fate=_stopped(TrialState.STOPPED)),
+    "two trials were stopped by hand, and neither counts": lambda: sweep_inputs(fate=_stopped(TrialState.DISCARDED)),
     "the best value is the upper end": edge([0.5, 0.75, 1.0]),
     "the best value is the lower end": edge([1.0, 1.5, 2.0]),
     "the best value is in the middle": edge([0.5, 1.0, 1.5]),

@@ -72,19 +72,22 @@ def test_a_band_goes_around_its_mean_and_stops_where_it_has_no_bounds(report: Re
     assert band["y"] == [0.9, 0.7, 0.9, 1.1, None, 0.3, 0, 0.8, 0.5]  # no entropy lies below zero
 
 
-def test_the_zone_of_explosion_is_there_only_if_a_curve_comes_near(report: Report) -> None:
-    def zones(of: Report) -> list[Figure]:
-        return figures(of)["entropy"]["layout"]["shapes"]
-
-    (collapse,) = zones(report)
+@pytest.mark.parametrize(
+    ("times", "limits"),
+    [(1.0, [(0, 0.2)]), (2.0, []), (3.5, [(3, 3.5)]), (0.5, [(0, 0.2)])],
+    ids=["fell to 0.3 of the start", "neither", "rose to 3.5 times the start", "fell to 0.15 of the start"],
+)
+def test_a_zone_is_there_only_if_a_curve_comes_near(
+    report: Report, times: float, limits: list[tuple[float, float]]
+) -> None:
     starts = [row.entropy_start for row in report.configs if row.entropy_start is not None]
     start = sum(starts) / len(starts)
-    assert collapse["y0"] == 0
-    assert collapse["y1"] == pytest.approx(0.2 * start)
-    assert len(zones(scaled(report, 2.0))) == 1
-    _, explosion = zones(scaled(report, 3.5))
-    assert explosion["y0"] == pytest.approx(3 * start)
-    assert explosion["y1"] > explosion["y0"]
+    drawn = figures(scaled(report, times))
+    for layout in (drawn["entropy"]["layout"], drawn["entropy-panels"]["layout"]):
+        zones = {(shape["y0"], shape["y1"]) for shape in layout["shapes"]}
+        assert sorted(zones) == [
+            (pytest.approx(low * start), pytest.approx(high * start, rel=0.1)) for low, high in limits
+        ]
 
 
 def test_each_beta2_has_a_panel_with_beta1_in_order_and_the_baseline(report: Report) -> None:

@@ -240,6 +240,22 @@ def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
     assert shown.count(interval(comparison.low, comparison.high, sign=True)) == 2
 
 
+@pytest.mark.parametrize(
+    ("space", "marks"),
+    [({"loss.beta1": 0.0, "loss.beta2": 1.0}, ["best"]), ({"loss.beta1": 0.5, "loss.beta2": 1.0}, ["highest"])],
+    ids=["the best config leads", "the baseline leads"],
+)
+def test_what_leads_is_marked_most(space: dict[str, Any], marks: list[str]) -> None:
+    report = build(sweep_inputs({"space": space}, advantage=0.2))
+    page = render_html(report).decode()
+    table = page[page.index('id="configs"') : page.index("</table>")]
+    assert re.findall(r'<span class="chip strong">([^<]*)</span>', table) == marks
+    (row,) = re.findall(r'(?s)<tr class="chosen">.*?</tr>', table)
+    assert f"#{report.configs[0].number}<" in row
+    leads = report.configs[0].id == report.best.config_id
+    assert ('<p class="label">' in page, "The best of the space: " in page) == (leads, not leads)
+
+
 def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report) -> None:
     verdict = plain.verdict.comparison
     assert len(plain.comparisons) > len(beside := compared(plain))

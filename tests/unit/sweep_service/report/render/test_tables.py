@@ -311,7 +311,8 @@ def sorted_by(value: Any) -> str:
 
 def page_config(report: Report, row: ConfigRow) -> Row:
     beside = next((c for c in report.comparisons if c.config_id == row.id), None)
-    names = [f"#{row.number}", "best of the space" if row.id == report.best.config_id else "", role_names(row)]
+    mark = "best of the space" if row.id == report.best.config_id else "highest" if row is report.configs[0] else ""
+    names = [f"#{row.number}", mark, role_names(row)]
     hidden = (TrialState.SUCCEEDED, TrialState.DIVERGED)
     states = [f"{n} {state.lower()}" for state, n in row.states.items() if state not in hidden]
     seeds = [f"{row.confirm.n if row.confirm else 0} + {row.tune.n if row.tune else 0}", f"{row.collapsed} collapsed"]
@@ -348,8 +349,11 @@ def page_benchmark(report: Report, place: int, shared: str) -> Row:
     return [
         ("Model", (" ".join([row.label, ", ".join(missing)]).strip(), None)),
         ("Seeds", (NOTHING if row.initial else str(seeds), None)),
-        *((name, (cell, None)) for name, cell in zip(names, cells, strict=True)),
-        ("Entropy kept", (NOTHING if row.initial else f"{round(100 * entropy)} %", None)),
+        *(
+            (name, (text, sorted_by(cell and cell.mean)))
+            for name, text, cell in zip(names, cells, row.cells, strict=True)
+        ),
+        ("Entropy kept", (NOTHING, "") if row.initial else (f"{round(100 * entropy)} %", str(entropy))),
     ]
 
 
