@@ -21,11 +21,11 @@ MAX_TAG: Final = 5000
 GROUP_TAG: Final = "line"
 """The tag by which MLflow's charts group trials: a line per config."""
 
-_COLORS: Final = (
-    "#1f272d", "#8396a5", "#2272b4", "#c83243", "#3ba65e", "#de7921", "#8a63bf", "#04867d", "#b45091",
-    "#facb66", "#a6630c", "#434a93", "#8ddda8", "#f792a6", "#8acaff",
+COLORS: Final = (
+    "#72808c", "#a6630c", "#2272b4", "#c83243", "#3ba65e", "#de7921", "#8a63bf", "#04867d", "#b45091",
+    "#facb66", "#8396a5", "#6b74c9", "#8ddda8", "#f792a6", "#8acaff",
 )  # fmt: skip
-"""Colours of runs by config number, of MLflow's palette: dark and grey for the baselines, which come first."""
+"""Colours of runs by config number, which show on a white page and on a dark one; grey for the baseline, the first."""
 
 _STATUS: Final[Mapping[str, RunStatus]] = {
     "QUEUED": "SCHEDULED",
@@ -78,9 +78,9 @@ def milliseconds(seconds: float) -> int:
 
 
 def label(sweep: Sweep, config: Config) -> str:
-    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs exist yet."""
-    space = sweep.spec.space
-    return config_label(config, names_to_show(space.varied or space.names))
+    """Name a config, such as `β1=0.5 β2=1`, first by what the space varies; the same whichever configs exist yet."""
+    varied = sweep.spec.space.varied or sweep.spec.space.names
+    return config_label(config, list(dict.fromkeys((*varied, *names_to_show(varied)))))
 
 
 def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow, label: str) -> dict[str, str]:
@@ -98,14 +98,14 @@ def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow,
         "config": label[:MAX_TAG],
         "config_id": config.id,
         GROUP_TAG: f"{config.number:02} {label}"[:MAX_TAG],
-        "mlflow.runColor": _COLORS[config.number % len(_COLORS)],
+        "mlflow.runColor": COLORS[config.number % len(COLORS)],
         "role": ",".join(config.roles),
     }
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
-    """Name a trial's run, such as `β1=0.5 β2=1 seed 0 tune`."""
-    return f"{label(sweep, config)} seed {trial.seed} {trial.stage}"[:MAX_PARAM]
+    """Name a trial's run, such as `s0 β1=0.5 β2=1 tune`: MLflow's list shows some 24 characters, whatever differs."""
+    return f"s{trial.seed} {label(sweep, config)} {trial.stage}"[:MAX_PARAM]
 
 
 def sweep_tags(sweep: Sweep) -> dict[str, str]:

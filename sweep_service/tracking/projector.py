@@ -210,7 +210,8 @@ class Projector:
             self._tracker.log(run_id, params=mlflow_words.flat(spec))
             self._store.set_sweep_run(sweep.id, experiment_id, run_id)
             sweep = self._store.get_sweep(sweep.id)
-            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
+            configs = max(len(self._store.list_configs(sweep.id)), sweep.spec.search.num_configs or 0)
+            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep, configs))
         report = self._show_report(experiment_id, run_id, sweep) if digest else None
         self._tracker.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
         self._update_run(run_id, mlflow_words.run_status(sweep.state), sweep.ended_at)
@@ -246,7 +247,7 @@ class Projector:
         for old in set(self._tracker.find_runs(experiment_id, every, deleted=False)) - current:
             self._tracker.delete_run(old)
         if current:
-            view = shared_view(sweep, by_config=True)
+            view = shared_view(sweep, len(current), by_config=True)
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:
