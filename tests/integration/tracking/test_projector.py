@@ -46,14 +46,14 @@ def starting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def mlflow_server(folder: Path, url: str) -> Iterator[None]:
+def mlflow_server(folder: Path, url: str, *options: str, **environment: str) -> Iterator[None]:
     """Start a server that keeps its database and its files in a folder; end it afterwards."""
     server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     places = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [*server, *places, "--workers", "1"],
-            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            [*server, *places, "--workers", "1", *options],
+            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
