@@ -7,6 +7,7 @@ settings of MLflow 3.17's page; a server that does not understand them shows its
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
@@ -25,19 +26,21 @@ FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "ent
 OF_CONFIGS: Final = ("entropy", "reward/mean", "eval/avg_at_k", "share/na_lp", "share/pa_lp", "completion/length_mean")
 """Metrics at the top of the page of configs' own runs, which have fewer curves."""
 
-IN_LEGEND: Final = 4
-"""Most configs whose names fit into a chart's legend, which has two lines; for more, the list of runs is the legend."""
+_LEGEND: Final = (2, 80)
+"""Lines of a chart's legend, and characters in each; see `_SHAPE`."""
+_SAMPLE: Final = 7
+"""Width in characters of a coloured stroke before a name in a legend, and of the gap behind the name."""
 
 _SECTION: Final = "main"
 _SHAPE: Final = {"columns": 2, "cardHeight": 264}
 """The first four charts fill a window of 1280 by 900 pixels."""
 
 
-def shared_view(sweep: Sweep, configs: int, *, by_config: bool = False) -> str:
+def shared_view(sweep: Sweep, names: Sequence[str], *, by_config: bool = False) -> str:
     """Return the page's settings: a line per config, other metrics in sections by name.
 
     Args:
-        configs: number of configs, those that a search has yet to propose included.
+        names: a name for each line; the list of runs is hidden if a chart's legend holds all of them.
         by_config: show the configs' own runs, which exist once there is a final report; before that the trials,
             which MLflow then averages in groups.
     """
@@ -51,7 +54,7 @@ def shared_view(sweep: Sweep, configs: int, *, by_config: bool = False) -> str:
         "orderByKey": "tags.`number`",  # any order but the usual one keeps runs apart from their parents
         "orderByAsc": True,
         "groupBy": None if by_config else groups,
-        "runListHidden": configs <= IN_LEGEND,
+        "runListHidden": _fit_legend(names, MEAN if by_config and sweep.benchmarks else sweep.spec.objective.metric),
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
         "hideEmptyCharts": sweep.spec.trainer is not None,  # a program of one's own may never record what we do
         "isAccordionReordered": True,  # or sections are sorted by name again
@@ -59,6 +62,16 @@ def shared_view(sweep: Sweep, configs: int, *, by_config: bool = False) -> str:
         "compareRunCharts": [_line(key) for key in charts],
     }
     return json.dumps(view, separators=(",", ":"))
+
+
+def _fit_legend(names: Sequence[str], metric: str) -> bool:
+    """True if a chart's legend has room for these names, behind each of which MLflow writes the metric."""
+    most, width = _LEGEND
+    lines, used = 1, 0
+    for name in names:
+        needed = _SAMPLE + len(f"{name} ({metric})")
+        lines, used = (lines, used + needed) if used + needed <= width else (lines + 1, needed)
+    return lines <= most
 
 
 def _line(key: str) -> dict[str, Any]:

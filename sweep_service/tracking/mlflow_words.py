@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
@@ -10,7 +10,7 @@ from sweep_service.report.formatting import plain
 from sweep_service.report.model import ConfigRow
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
-from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Config, Role, Sweep, SweepState, Trial, TrialState
 from sweep_service.tracking.tracker import MetricPoint, RunStatus
 
 MAX_PARAM: Final = 500
@@ -83,12 +83,24 @@ def label(sweep: Sweep, config: Config) -> str:
     return config_label(config, list(dict.fromkeys((*varied, *names_to_show(varied)))))
 
 
-def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow, label: str) -> dict[str, str]:
-    """Return the tags that the run of a config shares with the runs of its trials.
+def group_name(number: int, label: str) -> str:
+    """Return the name of a config's line while MLflow averages its trials.
 
-    The config's number in the group's name keeps alike labels apart: MLflow takes a group's colour from a checksum of
-    its name, in which `β1=0 β2=1` and `β1=1 β2=1` are equal.
+    The number keeps alike labels apart: MLflow takes a group's colour from a checksum of its name, in which `β1=0 β2=1`
+    and `β1=1 β2=1` are equal.
     """
+    return f"{number:02} {label}"[:MAX_TAG]
+
+
+def group_names(sweep: Sweep, configs: Sequence[Config]) -> list[str]:
+    """Return the names of a sweep's lines; the configs that a search has yet to propose are named like the last one."""
+    names = [group_name(config.number, label(sweep, config)) for config in configs]
+    proposed = sum(Role.SPACE in config.roles for config in configs)
+    return names + (names[-1:] or [""]) * ((sweep.spec.search.num_configs or 0) - proposed)
+
+
+def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow, label: str) -> dict[str, str]:
+    """Return the tags that the run of a config shares with the runs of its trials."""
     return {
         "mlflow.parentRunId": sweep.mlflow_run_id or "",
         "kind": kind,
@@ -97,7 +109,7 @@ def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow,
         "number": f"{number:05}",  # sorts as text
         "config": label[:MAX_TAG],
         "config_id": config.id,
-        GROUP_TAG: f"{config.number:02} {label}"[:MAX_TAG],
+        GROUP_TAG: group_name(config.number, label),
         "mlflow.runColor": COLORS[config.number % len(COLORS)],
         "role": ",".join(config.roles),
     }

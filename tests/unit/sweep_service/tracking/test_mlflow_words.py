@@ -22,6 +22,8 @@ from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 
+DRAWN = {"loss.beta1": {"type": "float", "low": 0.0, "high": 1.0}}
+
 
 def records(**changes: object) -> tuple[Sweep, list[Config], list[Trial]]:
     sweep = sweeps.make_sweep(parse_spec(sweeps.SPEC | changes), mlflow_experiment_id="7", mlflow_run_id="parent")
@@ -164,7 +166,7 @@ def test_a_run_has_an_end_in_mlflow_when_its_trial_or_sweep_has_ended(state: Tri
 @pytest.mark.parametrize(("by_config", "kind"), [(False, "trial"), (True, "config")])
 def test_the_view_shows_one_sweep_or_its_configs_own_runs(by_config: bool, kind: str) -> None:
     sweep, _, _ = records()
-    view = json.loads(shared_view(sweep, 3, by_config=by_config))
+    view = json.loads(shared_view(sweep, ["a"], by_config=by_config))
     assert view["searchFilter"] == f"tags.kind = '{kind}' AND tags.sweep_id = '{sweep.id}'"
     assert (view["groupBy"] is None) is by_config
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
@@ -186,14 +188,27 @@ def test_the_view_begins_with_entropy_benchmarks_reward_and_the_objective(
     by_config: bool, changes: dict[str, object], first: list[str]
 ) -> None:
     sweep, _, _ = records(**changes)
-    charts = json.loads(shared_view(sweep, 3, by_config=by_config))["compareRunCharts"]
+    charts = json.loads(shared_view(sweep, ["a"], by_config=by_config))["compareRunCharts"]
     assert [chart["metricKey"] for chart in charts][: len(first)] == first
 
 
-def test_the_list_of_runs_is_the_legend_of_more_configs_than_a_charts_own_legend_holds() -> None:
-    sweep, _, _ = records()
-    hidden = {configs: json.loads(shared_view(sweep, configs))["runListHidden"] for configs in (1, 4, 5, 40)}
-    assert hidden == {1: True, 4: True, 5: False, 40: False}
+@pytest.mark.parametrize(
+    ("changes", "lines", "hidden"),
+    [
+        ({"space": {"loss.beta1": [0, 0.5, 1]}}, 4, True),
+        ({"space": {"loss.beta1": [0, 0.2, 0.4, 0.6, 0.8]}}, 6, False),
+        ({"space": {"optimizer.learning_rate": [1e-5, 2e-5, 4e-5]}}, 4, False),  # four, but longer
+        ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 30}}, 31, False),
+        ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 1}}, 2, True),
+    ],
+)
+def test_the_list_of_runs_is_the_legend_where_a_charts_own_has_no_room(
+    changes: dict[str, object], lines: int, hidden: bool
+) -> None:
+    sweep, configs, _ = records(**changes)
+    names = mlflow_words.group_names(sweep, configs)
+    assert len(names) == lines
+    assert json.loads(shared_view(sweep, names))["runListHidden"] is hidden
 
 
 def test_the_description_names_the_benchmarks() -> None:
