@@ -2,10 +2,12 @@
 
 By itself MLflow collapses child runs, draws nothing until somebody expands them, and sorts charts by name. A shared
 view changes that: the page's settings as JSON in a tag of the experiment, which the page's address names. They are the
-settings of MLflow 3.17's page; a server that does not understand them shows its usual page.
+settings of MLflow 3.17's page; a server that does not understand them shows its usual page, and the test in
+`tests/browser/test_mlflow_page.py` fails.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
@@ -24,30 +26,52 @@ FIRST: Final = ("entropy", "reward/mean", "eval/avg_at_k", "entropy/na_lp", "ent
 OF_CONFIGS: Final = ("entropy", "reward/mean", "eval/avg_at_k", "share/na_lp", "share/pa_lp", "completion/length_mean")
 """Metrics at the top of the page of configs' own runs, which have fewer curves."""
 
+_LEGEND: Final = (2, 80)
+"""Lines of a chart's legend, and characters in each; see `_SHAPE`."""
+_SAMPLE: Final = 7
+"""Width in characters of a coloured stroke before a name in a legend, and of the gap behind the name."""
+
 _SECTION: Final = "main"
+_SHAPE: Final = {"columns": 2, "cardHeight": 264}
+"""The first four charts fill a window of 1280 by 900 pixels."""
 
 
-def shared_view(sweep: Sweep, *, by_config: bool = False) -> str:
+def shared_view(sweep: Sweep, names: Sequence[str], *, by_config: bool = False) -> str:
     """Return the page's settings: a line per config, other metrics in sections by name.
 
     Args:
+        names: a name for each line; the list of runs is hidden if a chart's legend holds all of them.
         by_config: show the configs' own runs, which exist once there is a final report; before that the trials,
             which MLflow then averages in groups.
     """
-    keys = OF_CONFIGS if by_config else FIRST
+    objective = {"eval/avg_at_k": sweep.spec.objective.metric}
+    keys = [objective.get(key, key) for key in (OF_CONFIGS if by_config else FIRST)]
     charts = [keys[0], MEAN, *keys[1:]] if sweep.benchmarks else keys
     groups = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP_TAG}]}
+    section = {"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True} | _SHAPE
     view = {
         "searchFilter": f"tags.kind = '{'config' if by_config else 'trial'}' AND tags.sweep_id = '{sweep.id}'",
         "orderByKey": "tags.`number`",  # any order but the usual one keeps runs apart from their parents
         "orderByAsc": True,
         "groupBy": None if by_config else groups,
+        "runListHidden": _fit_legend(names, MEAN if by_config and sweep.benchmarks else sweep.spec.objective.metric),
         "runsHiddenMode": "FIRST_20_RUNS",  # counts groups here
+        "hideEmptyCharts": sweep.spec.trainer is not None,  # a program of one's own may never record what we do
         "isAccordionReordered": True,  # or sections are sorted by name again
-        "compareRunSections": [{"uuid": _SECTION, "name": "Main curves", "display": True, "isReordered": True}],
+        "compareRunSections": [section],
         "compareRunCharts": [_line(key) for key in charts],
     }
     return json.dumps(view, separators=(",", ":"))
+
+
+def _fit_legend(names: Sequence[str], metric: str) -> bool:
+    """True if a chart's legend has room for these names, behind each of which MLflow writes the metric."""
+    most, width = _LEGEND
+    lines, used = 1, 0
+    for name in names:
+        needed = _SAMPLE + len(f"{name} ({metric})")
+        lines, used = (lines, used + needed) if used + needed <= width else (lines + 1, needed)
+    return lines <= most
 
 
 def _line(key: str) -> dict[str, Any]:

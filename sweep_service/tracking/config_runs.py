@@ -17,6 +17,7 @@ KEYS: Final = (
     "reward/mean",
     "eval/avg_at_k",
     "eval/pass_at_k",
+    "eval/reward_mean",
     "completion/length_mean",
     "share/na_lp",
     "share/pa_lp",
@@ -62,11 +63,11 @@ def config_runs(
                 "loss": row.loss,
                 "seeds": str(trained[row.id]),
                 "report": report.inputs_digest,
+                "mlflow.note.content": f"Mean curves of {count(trained[row.id], 'trial')}, from the final report.",
                 **best,
             }
-            name = f"{row.label}: mean of {count(trained[row.id], 'trial')}"[: mlflow_words.MAX_PARAM]
             params = mlflow_words.flat(configs[row.id].settings)
-            runs.append(ConfigRun(name, tags, params, points))
+            runs.append(ConfigRun(row.label[: mlflow_words.MAX_PARAM], tags, params, points))
     return runs
 
 

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sweep_service.auth import cookie, derived, read_token, same
+from sweep_service.tracking.mlflow_page import SCRIPT, styled, whole
 from trainers.process.imports import keep_imports
 
 SIGN_IN: Final = "/sign-in"
@@ -83,6 +84,8 @@ class Door:
             answer = await self._answer(Request(scope, receive))
             if isinstance(answer, Response):
                 await answer(scope, receive, send)
+            elif (scope["method"], scope["path"]) == ("GET", "/"):
+                await self._app(whole(scope), answer, styled(send))
             else:
                 await self._app(scope, answer, send)
 
@@ -135,7 +138,8 @@ class Door:
         place = form.get("to", "") if _PLACE.fullmatch(form.get("to", "")) else "#/"
         issued = str(int(time.time()))
         # A redirect would count as coming from the status page, and a strict cookie would not travel with it.
-        page = f'<!doctype html><meta http-equiv="refresh" content="0;url=/{escape(place)}"><title>MLflow</title>'
+        onward = f'<meta http-equiv="refresh" content="0;url=/{escape(place)}">'
+        page = f"<!doctype html><title>MLflow</title>{SCRIPT}{onward}"
         answer = HTMLResponse(page, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
         value = f"{issued}.{signature(self._secret, f'cookie {issued}')}"
         secure = request.url.scheme == "https"

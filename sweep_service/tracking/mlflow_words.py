@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sweep_service.report import Report
@@ -10,7 +10,7 @@ from sweep_service.report.formatting import plain
 from sweep_service.report.model import ConfigRow
 from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.labels import config_label, names_to_show
-from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import Config, Role, Sweep, SweepState, Trial, TrialState
 from sweep_service.tracking.tracker import MetricPoint, RunStatus
 
 MAX_PARAM: Final = 500
@@ -21,11 +21,11 @@ MAX_TAG: Final = 5000
 GROUP_TAG: Final = "line"
 """The tag by which MLflow's charts group trials: a line per config."""
 
-_COLORS: Final = (
-    "#1f272d", "#8396a5", "#2272b4", "#c83243", "#3ba65e", "#de7921", "#8a63bf", "#04867d", "#b45091",
-    "#facb66", "#a6630c", "#434a93", "#8ddda8", "#f792a6", "#8acaff",
+COLORS: Final = (
+    "#72808c", "#a6630c", "#2272b4", "#c83243", "#3ba65e", "#de7921", "#8a63bf", "#04867d", "#b45091",
+    "#facb66", "#8396a5", "#6b74c9", "#8ddda8", "#f792a6", "#8acaff",
 )  # fmt: skip
-"""Colours of runs by config number, of MLflow's palette: dark and grey for the baselines, which come first."""
+"""Colours of runs by config number, which show on a white page and on a dark one; grey for the baseline, the first."""
 
 _STATUS: Final[Mapping[str, RunStatus]] = {
     "QUEUED": "SCHEDULED",
@@ -78,17 +78,29 @@ def milliseconds(seconds: float) -> int:
 
 
 def label(sweep: Sweep, config: Config) -> str:
-    """Name a config as the report does, such as `β1=0.5 β2=1`; the same whichever configs exist yet."""
-    space = sweep.spec.space
-    return config_label(config, names_to_show(space.varied or space.names))
+    """Name a config, such as `β1=0.5 β2=1`, first by what the space varies; the same whichever configs exist yet."""
+    varied = sweep.spec.space.varied or sweep.spec.space.names
+    return config_label(config, list(dict.fromkeys((*varied, *names_to_show(varied)))))
+
+
+def group_name(number: int, label: str) -> str:
+    """Return the name of a config's line while MLflow averages its trials.
+
+    The number keeps alike labels apart: MLflow takes a group's colour from a checksum of its name, in which `β1=0 β2=1`
+    and `β1=1 β2=1` are equal.
+    """
+    return f"{number:02} {label}"[:MAX_TAG]
+
+
+def group_names(sweep: Sweep, configs: Sequence[Config]) -> list[str]:
+    """Return the names of a sweep's lines; the configs that a search has yet to propose are named like the last one."""
+    names = [group_name(config.number, label(sweep, config)) for config in configs]
+    proposed = sum(Role.SPACE in config.roles for config in configs)
+    return names + (names[-1:] or [""]) * ((sweep.spec.search.num_configs or 0) - proposed)
 
 
 def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow, label: str) -> dict[str, str]:
-    """Return the tags that the run of a config shares with the runs of its trials.
-
-    The config's number in the group's name keeps alike labels apart: MLflow takes a group's colour from a checksum of
-    its name, in which `β1=0 β2=1` and `β1=1 β2=1` are equal.
-    """
+    """Return the tags that the run of a config shares with the runs of its trials."""
     return {
         "mlflow.parentRunId": sweep.mlflow_run_id or "",
         "kind": kind,
@@ -97,15 +109,15 @@ def child_tags(sweep: Sweep, kind: str, number: int, config: Config | ConfigRow,
         "number": f"{number:05}",  # sorts as text
         "config": label[:MAX_TAG],
         "config_id": config.id,
-        GROUP_TAG: f"{config.number:02} {label}"[:MAX_TAG],
-        "mlflow.runColor": _COLORS[config.number % len(_COLORS)],
+        GROUP_TAG: group_name(config.number, label),
+        "mlflow.runColor": COLORS[config.number % len(COLORS)],
         "role": ",".join(config.roles),
     }
 
 
 def trial_name(sweep: Sweep, trial: Trial, config: Config) -> str:
-    """Name a trial's run, such as `β1=0.5 β2=1 seed 0 tune`."""
-    return f"{label(sweep, config)} seed {trial.seed} {trial.stage}"[:MAX_PARAM]
+    """Name a trial's run, such as `s0 β1=0.5 β2=1 tune`: MLflow's list shows some 24 characters, whatever differs."""
+    return f"s{trial.seed} {label(sweep, config)} {trial.stage}"[:MAX_PARAM]
 
 
 def sweep_tags(sweep: Sweep) -> dict[str, str]:

@@ -210,7 +210,8 @@ class Projector:
             self._tracker.log(run_id, params=mlflow_words.flat(spec))
             self._store.set_sweep_run(sweep.id, experiment_id, run_id)
             sweep = self._store.get_sweep(sweep.id)
-            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep))
+            names = mlflow_words.group_names(sweep, self._store.list_configs(sweep.id))
+            self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, shared_view(sweep, names))
         report = self._show_report(experiment_id, run_id, sweep) if digest else None
         self._tracker.log(run_id, tags=tags | mlflow_words.answer_tags(report, sweep_note(sweep, report)))
         self._update_run(run_id, mlflow_words.run_status(sweep.state), sweep.ended_at)
@@ -237,7 +238,8 @@ class Projector:
         current: set[str] = set()
         evaluations, results = self._store.list_evaluations(sweep.id), self._store.benchmark_results(sweep.id)
         scores = benchmark_words.config_score_points(sweep, [*configs.values()], evaluations, results)
-        for run in config_runs(sweep, configs, report, scores):
+        runs = config_runs(sweep, configs, report, scores)
+        for run in runs:
             run_id = self._tracker.ensure_run(experiment_id, run.name, start, run.tags, identity, deleted=False)
             self._tracker.log(run_id, run.points, run.params)
             self._update_run(run_id, "FINISHED", sweep.ended_at or sweep.created_at)
@@ -245,8 +247,8 @@ class Projector:
         every = {"kind": "config", "sweep_id": sweep.id}
         for old in set(self._tracker.find_runs(experiment_id, every, deleted=False)) - current:
             self._tracker.delete_run(old)
-        if current:
-            view = shared_view(sweep, by_config=True)
+        if runs:
+            view = shared_view(sweep, [run.name for run in runs], by_config=True)
             self._tracker.set_experiment_tag(experiment_id, TAG + sweep.id, view)
 
     def _show_trial(self, experiment_id: str, sweep: Sweep, trial: Trial, config: Config, shown: str | None) -> bool:

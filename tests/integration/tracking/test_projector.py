@@ -46,14 +46,14 @@ def starting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def mlflow_server(folder: Path, url: str) -> Iterator[None]:
+def mlflow_server(folder: Path, url: str, *options: str, **environment: str) -> Iterator[None]:
     """Start a server that keeps its database and its files in a folder; end it afterwards."""
     server = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     places = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [*server, *places, "--workers", "1"],
-            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            [*server, *places, "--workers", "1", *options],
+            env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -190,7 +190,7 @@ def test_runs_say_what_they_are(projector: MakeProjector, store: Store, url: str
     assert [run.info.status for run in shown] == ["FINISHED", "FAILED", "FAILED", "KILLED"]
     assert [run.data.metrics.get("final/objective") for run in shown] == [pytest.approx(0.3), 0, None, None]
     first = shown[0]
-    assert first.info.run_name == "baseline β1=0 β2=0 seed 0 tune"
+    assert first.info.run_name == "s0 baseline β1=0 β2=0 tune"
     assert first.data.params["loss.beta1"] == "0.0"
     assert first.data.params["rollout.prompts_per_rollout"] == "32"
     assert first.data.params["seed"] == "0"
@@ -239,7 +239,7 @@ def test_a_final_report_makes_a_run_for_each_config(
     carry_all(carry, store)
     first = min(shown, key=lambda run: run.data.tags["number"])
     row = next(row for row in report.configs if row.id == first.data.tags["config_id"])
-    assert first.info.run_name == f"{row.label}: mean of 2 trials"
+    assert first.info.run_name == row.label
     entropy = next(found for found in report.curves if found.key == "entropy")
     mean = next(curve for curve in entropy.configs if curve.config_id == row.id)
     history = client.get_metric_history(first.info.run_id, "entropy")

@@ -1,8 +1,11 @@
 """The door before MLflow: who gets in, and what nobody may ask for."""
 
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -87,6 +90,37 @@ async def test_a_browser_gets_in_with_a_ticket_once_and_goes_to_its_place() -> N
     other.door = browser.door
     assert (await other.sign_in(ticket)).status_code == 401
     assert (await other.ask("/")).status_code == 401
+
+
+async def test_a_browser_that_gets_in_keeps_settings_that_the_installed_mlflow_knows() -> None:
+    answer = await Browser().sign_in(new_ticket(SECRET, time.time()))
+    assert answer.text.index("<script>") < answer.text.index("refresh")
+    names = re.findall(r'"(mlflow\.[\w.-]+)_v1"', answer.text)
+    assert {"mlflow.assistant.fab.autoOpenedOnFirstLoad", "mlflow.assistant.panelOpen"} <= {*names}
+    build = Path(str(distribution("mlflow").locate_file("mlflow/server/js/build/static/js")))
+    scripts = [path.read_text() for path in build.glob("*.js")]
+    assert [name for name in names if not any(f'"{name}"' in script for script in scripts)] == []
+
+
+async def page_in_parts(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer like MLflow at `/`: with a page, or 304 if the browser has it."""
+    status = 304 if b"if-none-match" in dict(scope["headers"]) else 200
+    headers = [(b"content-type", b"text/html"), (b"content-length", b"26"), (b"etag", b"x")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    for part in (b"<head>", b"</he", b"ad>"):
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"<body></body>"})
+
+
+@pytest.mark.parametrize(("path", "is_styled"), [("/", True), ("/static-files/x", False)])
+async def test_mlflows_page_gets_our_style_sheet_even_if_the_browser_has_the_page(path: str, is_styled: bool) -> None:
+    browser = Browser()
+    browser.door = Door(page_in_parts, SECRET, "")
+    answer = await browser.ask(path, headers={**SIGNED, "If-None-Match": "x"})
+    assert answer.status_code == (200 if is_styled else 304)
+    if is_styled:
+        assert answer.headers["content-length"] == str(len(answer.content))
+        assert re.fullmatch("<head><style>.*</style></head><body></body>", answer.text, re.DOTALL)
 
 
 @pytest.mark.parametrize(

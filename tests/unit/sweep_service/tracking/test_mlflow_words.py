@@ -1,6 +1,7 @@
 """How sweeps and trials are said in MLflow's words."""
 
 import json
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ from sweep_service.store.projection_rows import Chunk
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.plan import first_records
 from sweep_service.sweep.records import Config, Sweep, SweepState, Trial, TrialState, TrialWarning
+from sweep_service.sweep.spec import Objective
 from sweep_service.tracking import mlflow_words
 from sweep_service.tracking.charts_page import FIRST, OF_CONFIGS, shared_view, sweep_note
 from sweep_service.tracking.config_runs import KEYS, config_runs
@@ -19,6 +21,8 @@ from sweep_service.tracking.tracker import MetricPoint
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
+
+DRAWN = {"loss.beta1": {"type": "float", "low": 0.0, "high": 1.0}}
 
 
 def records(**changes: object) -> tuple[Sweep, list[Config], list[Trial]]:
@@ -30,11 +34,34 @@ def test_runs_are_named_by_what_differs() -> None:
     sweep, configs, trials = records(baselines={"dapo": True})
     names = [mlflow_words.trial_name(sweep, trial, config) for trial, config in zip(trials, configs, strict=False)]
     assert names == [
-        "baseline β1=0 β2=0 seed 0 tune",
-        "DAPO seed 0 tune",
-        "β1=0 β2=1 seed 0 tune",
-        "β1=0.5 β2=1 seed 0 tune",
+        "s0 baseline β1=0 β2=0 tune",
+        "s0 DAPO tune",
+        "s0 β1=0 β2=1 tune",
+        "s0 β1=0.5 β2=1 tune",
     ]
+
+
+def test_a_name_begins_with_what_the_space_varies() -> None:
+    sweep, configs, _ = records(space={"loss.beta1": [0.5], "optimizer.learning_rate": [1e-5, 2e-5]})
+    assert [mlflow_words.label(sweep, config) for config in configs] == [
+        "baseline lr=2e-4 β1=0 β2=0",
+        "lr=1e-5 β1=0.5 β2=1",
+        "lr=2e-5 β1=0.5 β2=1",
+    ]
+
+
+@pytest.mark.parametrize("color", mlflow_words.COLORS)
+@pytest.mark.parametrize("page", ["#ffffff", "#11171c"])
+def test_a_curve_shows_on_a_white_page_and_on_a_dark_one(color: str, page: str) -> None:
+    """The contrast of WCAG 2; text needs 4.5."""
+
+    def luminance(of: str) -> float:
+        shares = [int(of[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return sum(weight * share for weight, share in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(color), luminance(page)))
+    assert (light + 0.05) / (dark + 0.05) > 1.5
 
 
 def test_the_tag_config_is_different_for_every_config() -> None:
@@ -67,7 +94,11 @@ def test_every_metric_keeps_its_name() -> None:
 
 
 def test_the_main_curves_and_those_of_a_config_are_metrics() -> None:
-    assert set(OF_CONFIGS) <= set(KEYS) <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
+    assert (
+        {*OF_CONFIGS, *get_args(Objective.model_fields["metric"].annotation)}
+        <= set(KEYS)
+        <= STEP_METRICS.keys() | EVALUATION_METRICS.keys()
+    )
     assert set(FIRST) <= set(EVALUATION_METRICS) | mlflow_words.EVERY_UPDATE | mlflow_words.OF_ROLLOUT
     assert set(STEP_METRICS) >= mlflow_words.EVERY_UPDATE
 
@@ -133,20 +164,55 @@ def test_a_run_has_an_end_in_mlflow_when_its_trial_or_sweep_has_ended(state: Tri
 
 
 @pytest.mark.parametrize(("by_config", "kind"), [(False, "trial"), (True, "config")])
-def test_the_view_shows_one_sweep_or_its_configs_own_runs_with_entropy_first(by_config: bool, kind: str) -> None:
+def test_the_view_shows_one_sweep_or_its_configs_own_runs(by_config: bool, kind: str) -> None:
     sweep, _, _ = records()
-    view = json.loads(shared_view(sweep, by_config=by_config))
+    view = json.loads(shared_view(sweep, ["a"], by_config=by_config))
     assert view["searchFilter"] == f"tags.kind = '{kind}' AND tags.sweep_id = '{sweep.id}'"
     assert (view["groupBy"] is None) is by_config
-    assert [chart["metricKey"] for chart in view["compareRunCharts"]][:3] == ["entropy", "reward/mean", "eval/avg_at_k"]
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {view["compareRunSections"][0]["uuid"]}
 
 
-def test_the_view_shows_the_mean_over_benchmarks_beside_entropy() -> None:
+@pytest.mark.parametrize("by_config", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({}, ["entropy", "reward/mean", "eval/avg_at_k"]),
+        ({"objective": {"metric": "eval/pass_at_k"}}, ["entropy", "reward/mean", "eval/pass_at_k"]),
+        (
+            {"benchmarks": {"names": ["aime24", "amc23"], "of": "all"}},
+            ["entropy", "benchmark/mean", "reward/mean", "eval/avg_at_k"],
+        ),
+    ],
+)
+def test_the_view_begins_with_entropy_benchmarks_reward_and_the_objective(
+    by_config: bool, changes: dict[str, object], first: list[str]
+) -> None:
+    sweep, _, _ = records(**changes)
+    charts = json.loads(shared_view(sweep, ["a"], by_config=by_config))["compareRunCharts"]
+    assert [chart["metricKey"] for chart in charts][: len(first)] == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines", "hidden"),
+    [
+        ({"space": {"loss.beta1": [0, 0.5, 1]}}, 4, True),
+        ({"space": {"loss.beta1": [0, 0.2, 0.4, 0.6, 0.8]}}, 6, False),
+        ({"space": {"optimizer.learning_rate": [1e-5, 2e-5, 4e-5]}}, 4, False),  # four, but longer
+        ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 30}}, 31, False),
+        ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 1}}, 2, True),
+    ],
+)
+def test_the_list_of_runs_is_the_legend_where_a_charts_own_has_no_room(
+    changes: dict[str, object], lines: int, hidden: bool
+) -> None:
+    sweep, configs, _ = records(**changes)
+    names = mlflow_words.group_names(sweep, configs)
+    assert len(names) == lines
+    assert json.loads(shared_view(sweep, names))["runListHidden"] is hidden
+
+
+def test_the_description_names_the_benchmarks() -> None:
     sweep, _, _ = records(benchmarks={"names": ["aime24", "amc23"], "of": "all"})
-    for by_config in (False, True):
-        charts = json.loads(shared_view(sweep, by_config=by_config))["compareRunCharts"]
-        assert [chart["metricKey"] for chart in charts][:3] == ["entropy", "benchmark/mean", "reward/mean"]
     assert "the benchmarks aime24, amc23" in sweep_note(sweep, None)
     assert "benchmark" not in sweep_note(records()[0], None)
 
@@ -188,7 +254,9 @@ def test_a_run_of_a_config_counts_the_trials_that_trained_and_has_its_own_curve(
     planned = {run.tags["config_id"]: sum(rows[run.tags["config_id"]].states.values()) for run in runs}
     missing = {run.tags["config_id"]: planned[run.tags["config_id"]] - int(run.tags["seeds"]) for run in runs}
     assert missing == {row.id: int(row.id == inputs.trials[0].config_id) for row in report.configs}
-    assert all(run.name.endswith(f": mean of {run.tags['seeds']} trials") for run in runs)
+    assert [run.name for run in runs] == [row.label for row in sorted(report.configs, key=lambda row: row.number)]
+    notes = {f"Mean curves of {run.tags['seeds']} trials, from the final report." for run in runs}
+    assert {run.tags["mlflow.note.content"] for run in runs} == notes
     entropy = next(curves for curves in report.curves if curves.key == "entropy")
     means = {curve.config_id: [value for value in curve.mean if value is not None] for curve in entropy.configs}
     for run in runs:
