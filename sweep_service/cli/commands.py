@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -68,7 +68,7 @@ _ROWS: Final = {
     panel: [row for line in table.strip().splitlines() for row in _rows(line)] for panel, table in _PANELS.items()
 }
 _LISTED: Final = {row.name: row for rows in _ROWS.values() for row in rows}
-_UsageError: Final = typer.BadParameter.__mro__[1]
+_UsageError: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
 """Base of errors about arguments, which typer does not export."""
 COMMANDS: Final = _LISTED | {"list": _LISTED["ls"]}
 """All commands by name; help lists none twice."""
