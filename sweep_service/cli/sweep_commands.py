@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sweep_service.cli.arguments import Json, Timeout, Which, connect, find_sweep, moment
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.failures import code_of_state
+from sweep_service.cli.failures import code_of_state, interruptible
 from sweep_service.cli.output import (
     counts_text,
     deletion_note,
@@ -25,7 +25,7 @@ from sweep_service.cli.output import (
 )
 from sweep_service.cli.spec_file import SpecFile, SpecFileOption, read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
-from sweep_service.cli.watch_sweep import watch_sweep
+from sweep_service.cli.watch_sweep import DETACHED, watch_sweep
 from sweep_service.cli.winner import best_so_far
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
@@ -81,7 +81,8 @@ def submit(
             print_data(sweep.id)
             sys.stdout.flush()
         if watch or wait:
-            sweep = _watch(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
+            with interruptible(DETACHED.format(sweep=sweep.id)):
+                sweep = _watch(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
     if json:
         print_json(sweep)
     if watch or wait:

@@ -43,6 +43,7 @@ from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
 Spec = SweepSpec | Mapping[str, Any]
 _STALE_PAUSE_S = 2.0
+_NEWER_WITHIN_S = 30.0
 _BUILDING_PAUSE_S = 0.5
 _STREAM_SILENCE_S = 40.0  # the server pings every 15 s
 
@@ -311,15 +312,18 @@ class Client(VerbMethods, LogReading):
         format: ReportFormat = "html",
         timeout_s: float | None = 0,
         digest: str | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> bytes:
         """Return the report of a sweep that has ended.
 
         Args:
             timeout_s: seconds to wait for it; None waits for as long as it takes.
             digest: return the report of this digest, which a newer one may have superseded.
+            on_wait: called with the reason, each time that there is no report yet.
         Raises: NotFound; NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
-        return self._report(sweep_id, {"format": format, "interim": "false", "digest": digest}, timeout_s).content
+        params = {"format": format, "interim": "false", "digest": digest}
+        return self._report(sweep_id, params, timeout_s, on_wait).content
 
     def reports(self, sweep_id: str) -> ReportsView:
         """Return which final reports a sweep has, and whether a new one is being built.
@@ -337,7 +341,7 @@ class Client(VerbMethods, LogReading):
         view = self.renew_report(sweep_id)
         while view.building:
             if time.monotonic() + _BUILDING_PAUSE_S > end:
-                raise NotReady(f"the new report of sweep {sweep_id} has not been built yet; the worker goes on with it")
+                raise NotReady(f"the new report of sweep {sweep_id} has not been built yet")
             time.sleep(_BUILDING_PAUSE_S)
             view = self.reports(sweep_id)
         if view.failure is not None:
@@ -350,24 +354,35 @@ class Client(VerbMethods, LogReading):
         format: ReportFormat = "html",
         timeout_s: float | None = 30,
         fresh_s: float | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> ReportSoFar:
         """Return the report as it stands: of a running sweep an interim one, which the server builds when asked.
 
         Args:
             timeout_s: seconds to wait for a report.
-            fresh_s: largest age in seconds of an interim one; if there is none in time, take what there is.
+            fresh_s: largest age in seconds of an interim one; with none within half a minute, take what there is.
+            on_wait: called with the reason, each time that there is no such report yet.
         Raises: NotReady, if there is none by then; ReportFailed, if it cannot be built.
         """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        newer_until = min(end, time.monotonic() + _NEWER_WITHIN_S)
         while True:
-            response = self._report(sweep_id, {"format": format}, end - time.monotonic())
+            response = self._report(sweep_id, {"format": format}, end - time.monotonic(), on_wait)
             interim, age_s = response.headers.get("Report-Interim") == "true", float(response.headers.get("Age", 0))
             stale = interim and fresh_s is not None and age_s > fresh_s
-            if not stale or time.monotonic() + _STALE_PAUSE_S > end:
+            if not stale or time.monotonic() + _STALE_PAUSE_S > newer_until:
                 return ReportSoFar(response.content, interim, age_s)
+            if on_wait:
+                on_wait(f"a newer interim report of sweep {sweep_id} is being built")
             time.sleep(_STALE_PAUSE_S)
 
-    def _report(self, sweep_id: str, params: Mapping[str, str | None], timeout_s: float | None) -> httpx.Response:
+    def _report(
+        self,
+        sweep_id: str,
+        params: Mapping[str, str | None],
+        timeout_s: float | None,
+        on_wait: Callable[[str], None] | None,
+    ) -> httpx.Response:
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
             response = self.request("GET", sweep_path(sweep_id, "report"), params)
@@ -376,6 +391,8 @@ class Client(VerbMethods, LogReading):
             pause_s = float(response.headers.get("Retry-After", "1"))
             if time.monotonic() + pause_s > end:
                 raise NotReady(response.json()["detail"])
+            if on_wait:
+                on_wait(response.json()["detail"])
             time.sleep(pause_s)
 
     def probe(self, sweep_id: str) -> ProbeView:
