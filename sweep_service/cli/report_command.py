@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sweep_service.cli.arguments import Which, connect, find_sweep
+from sweep_service.cli.arguments import Which, connect
 from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import print_json, print_table, say, span, write_output
 from sweep_service.client import Client, TooLate
@@ -70,7 +70,7 @@ def report(
     if sum((final, anew, listed, digest is not None)) > 1 or (json and not listed):
         raise typer.BadParameter("give one of --final, --anew, --digest and --list; --json goes with --list")
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = client.find_sweep(sweep)
         if listed:
             print_json(client.reports(sweep_id)) if json else _print_reports(client.reports(sweep_id))
             return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, Timeout, Which, connect, find_sweep, moment
+from sweep_service.cli.arguments import Json, Timeout, Which, connect, moment
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.failures import code_of_state, interruptible
 from sweep_service.cli.output import (
@@ -176,7 +176,7 @@ def show(
     [bold]sweeps show demo --trials[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = client.find_sweep(sweep)
         view, configs = client.get(sweep_id), list(client.configs(sweep_id))
         all_trials, leader = list(client.trials(sweep_id)), best_so_far(client, sweep_id)
         phase = _first_phase(client, sweep_id, all_trials)
@@ -211,7 +211,7 @@ def compare(
     [bold]sweeps compare demo demo-again[/bold]
     """
     with connect() as client:
-        result = client.compare([find_sweep(client, sweep) for sweep in sweeps])
+        result = client.compare([client.find_sweep(sweep) for sweep in sweeps])
     print_json(result) if json else print_comparison(result)
 
 
@@ -223,7 +223,7 @@ def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> N
     [bold]sweeps watch demo[/bold]
     """
     with connect() as client:
-        view = _watch(client, find_sweep(client, sweep), timeout)
+        view = _watch(client, client.find_sweep(sweep), timeout)
     if json:
         print_json(view)
     raise typer.Exit(code_of_state(view.state))
