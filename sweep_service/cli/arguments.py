@@ -1,5 +1,6 @@
 """Options that several commands share, and the lookups of the server and of the sweep that they name."""
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ import typer
 from sweep_service.cli.output import say
 from sweep_service.client import Client
 from sweep_service.errors import NotFound, ServiceError
+from sweep_service.settings import Settings, misspelt, unused_by_client
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 Which = Annotated[
@@ -53,8 +55,14 @@ def moment(text: str | None, option: str) -> datetime | None:
 
 
 def connect(patience_s: float = 2) -> Client:
-    """Return a client of the server that the environment names; a person waits, so it gives up soon."""
-    return Client.from_env(patience_s=patience_s)
+    """Return a client of the server that the environment names; a person waits, so it gives up soon.
+
+    Variables that look as if they named another server, and do not, are mentioned.
+    """
+    client = Client.from_env(patience_s=patience_s)
+    for remark in (*misspelt(os.environ), *unused_by_client(Settings(), client.url)):
+        say(remark)
+    return client
 
 
 def find_sweep_to_change(client: Client, which: str | None) -> str:

@@ -163,6 +163,15 @@ def test_a_worker_that_does_not_run_fails_its_check(sweeps: Sweeps, home: Path) 
     assert sweeps("worker", "--check").code == 0
 
 
+def test_a_port_that_a_command_does_not_use_is_told(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPS_PORT", "1")
+    monkeypatch.setenv("SWEEPS_STORAG", "x")
+    ran = sweeps("ls")
+    assert (ran.code, "SWEEPS_PORT=1 has no effect here" in ran.err) == (0, True)
+    assert "SWEEPS_STORAG has no effect: it is no setting; SWEEPS_STORAGE may be meant" in ran.err
+    assert "SWEEPS_PORT=1 has no effect here" in sweeps("doctor").out
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
