@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
@@ -184,6 +185,26 @@ def as_served(settings: Settings) -> Settings:
     if "mlflow_token_file" in unset:
         unset["mlflow_token_file"] = Path(unset["mlflow_token_file"])
     return settings.model_copy(update=unset)
+
+
+def misspelt(variables: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable that is no setting, but nearly has the name of one."""
+    for name in sorted(variables):
+        prefix, _, field = name.lower().partition("_")
+        if prefix == "sweeps" and field not in Settings.model_fields:
+            for meant in get_close_matches(field, Settings.model_fields, 1):
+                yield f"{name} has no effect: it is no setting; SWEEPS_{meant.upper()} may be meant"
+
+
+def unused_by_client(settings: Settings, url: str) -> Iterator[str]:
+    """Yield a sentence for each part of an address in the environment that a client of `url` does not use."""
+    used = urlsplit(url)
+    asked = {"host": urlsplit(f"//{_reachable(settings.host)}").hostname, "port": settings.port}
+    because = "SWEEPS_URL names" if "url" in settings.model_fields_set else f"`sweeps serve` of {settings.home} is"
+    for field in [field for field in asked if field in settings.model_fields_set]:
+        if asked[field] != (used.hostname if field == "host" else used.port):
+            variable = f"SWEEPS_{field.upper()}={getattr(settings, field)}"
+            yield f"{variable} has no effect here: {because} {url}; set SWEEPS_URL to ask another server"
 
 
 def allowed_commands(text: str) -> list[tuple[str, ...]] | None:

@@ -402,16 +402,18 @@ async def stop_trial(request: Request, service: Service, trial: KnownTrial, by: 
     counts = (await _form(request)).get("result") != "discard"
     try:
         sweep = await run_in_threadpool(service.stop_trial, trial.id, counts=counts, by=by)
+        await run_in_threadpool(request.app.state.live.look_again, sweep.id)
     except Conflict as error:
         return _message(409, "It cannot be stopped", str(error), f"/trials/{trial.id}/log", "The trial's log")
     return RedirectResponse(f"/sweeps/{sweep.id}", 303, HEADERS)
 
 
 @router.post("/sweeps/{sweep_id}/{verb}", dependencies=[Depends(signed_in_for_page), Depends(from_own_page)])
-def steer(service: Service, sweep_id: KnownSweep, verb: PageVerb, by: PageBy) -> Response:
+def steer(request: Request, service: Service, sweep_id: KnownSweep, verb: PageVerb, by: PageBy) -> Response:
     """Do to a sweep what the form asks, and show it."""
     try:
         getattr(service, verb)(sweep_id, by)
     except Conflict as error:
         return _message(409, _BUTTONS[verb].refusal, str(error), f"/sweeps/{sweep_id}", "Back to the sweep")
+    request.app.state.live.look_again(sweep_id)
     return RedirectResponse(f"/sweeps/{sweep_id}", 303, HEADERS)

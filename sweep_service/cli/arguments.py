@@ -1,5 +1,6 @@
 """Options that several commands share, and the lookups of the server and of the sweep that they name."""
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,7 @@ import typer
 from sweep_service.cli.output import say
 from sweep_service.client import Client
 from sweep_service.errors import NotFound, ServiceError
+from sweep_service.settings import Settings, misspelt, unused_by_client
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in the API's shape.")]
 Which = Annotated[
@@ -29,8 +31,6 @@ SweepToChange = Annotated[
 Timeout = Annotated[
     float | None, typer.Option("--timeout", min=0, help="Wait for at most this many seconds, then exit with 9.")
 ]
-_ID_LENGTH = 30
-_NAME_LENGTH = 63
 _WORK_ID = re.compile(r"(trl|evl)_[0-9a-z]{26}")
 _SEARCHED_SWEEPS = 10
 _NOT_AMONG_THE_NEWEST = " in the newest sweeps; give its whole id, as `sweeps show --json` has it"
@@ -55,55 +55,19 @@ def moment(text: str | None, option: str) -> datetime | None:
 
 
 def connect(patience_s: float = 2) -> Client:
-    """Return a client of the server that the environment names; a person waits, so it gives up soon."""
-    return Client.from_env(patience_s=patience_s)
+    """Return a client of the server that the environment names; a person waits, so it gives up soon.
 
-
-def find_sweep(client: Client, which: str | None) -> str:
-    """Return the id of a sweep, given by its id, its name (the newest of that name), or the beginning or end of its id;
-    without any, the id of the newest sweep.
-
-    A sweep that only probes has the name of the sweep whose cost it measured, and no results; it is found by its id,
-    and otherwise only if there is no real one.
-
-    Raises: NotFound, if there is none; ServiceError, if several sweeps have that part in their ids.
+    Variables that look as if they named another server, and do not, are mentioned.
     """
-    if which and which.startswith("swp_") and len(which) == _ID_LENGTH:
-        return which
-    probe: str | None = None
-    matches: list[str] = []
-    for sweep in client.sweeps():
-        if which in (None, sweep.name):
-            if not sweep.only_probes:
-                return sweep.id
-            probe = probe or sweep.id
-        elif which and (sweep.id.startswith(which) or sweep.id.endswith(which)):
-            matches.append(sweep.id)
-    if probe is None and len(matches) > 1:
-        raise ServiceError(f"{len(matches)} sweeps have {which!r} in their id, such as {matches[0]}; give more of it")
-    if probe is None and not matches:
-        raise NotFound("sweep", which, "; list them: sweeps ls" if which is not None else "")
-    return probe or matches[0]
+    client = Client.from_env(patience_s=patience_s)
+    for remark in (*misspelt(os.environ), *unused_by_client(Settings(), client.url)):
+        say(remark)
+    return client
 
 
 def find_sweep_to_change(client: Client, which: str | None) -> str:
-    """Return the id of a sweep that a command changes, as `find_sweep` does; of several with that name say which one.
-
-    Raises: ServiceError, besides, if several of that name have not ended.
-    """
-    sweep_id = find_sweep(client, which)
-    is_name = which is not None and len(which) <= _NAME_LENGTH
-    named = [sweep for sweep in client.sweeps(text=which or "") if sweep.name == which] if is_name else []
-    meant = [sweep for sweep in named if not sweep.only_probes] or named
-    going = [sweep.id for sweep in meant if not sweep.state.is_over]
-    if len(going) > 1:
-        raise ServiceError(
-            f"{len(going)} sweeps with the name {which!r} have not ended, such as {going[0]} and {going[1]}; give the "
-            f"id of the one that you mean: sweeps ls {which}"
-        )
-    if len(meant) > 1:
-        say(f"{len(meant)} sweeps have the name {which!r}; this is the newest of them: {sweep_id}")
-    return sweep_id
+    """Return the id of a sweep that a command changes; of several with that name say which one it is."""
+    return client.find_sweep_to_change(which, say)
 
 
 def find_work(client: Client, which: str) -> str | None:
@@ -136,7 +100,7 @@ def find_trial(client: Client, which: str) -> str:
         return _no_evaluation(work_id)
     remedy = _NOT_AMONG_THE_NEWEST
     with suppress(ServiceError):
-        find_sweep(client, which)
+        client.find_sweep(which)
         remedy = f"; that is a sweep. List its trials: sweeps show {which} --trials, or end it: sweeps cancel {which}"
     raise NotFound("trial", which, remedy)
 
@@ -148,7 +112,7 @@ def _no_evaluation(work_id: str) -> str:
 
 
 def find_work_or_sweep(
-    client: Client, which: str | None, find: Callable[[Client, str | None], str] = find_sweep
+    client: Client, which: str | None, find: Callable[[Client, str | None], str] = Client.find_sweep
 ) -> tuple[str | None, str]:
     """Return the id of the trial or the evaluation that is meant, if one is; else that of the sweep.
 

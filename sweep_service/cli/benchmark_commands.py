@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, Which, connect, find_sweep, find_sweep_to_change
+from sweep_service.cli.arguments import Json, Which, connect, find_sweep_to_change
 from sweep_service.cli.catalog_commands import benchmarks
 from sweep_service.cli.failures import code_of_state
 from sweep_service.cli.output import number, print_data, print_json, print_table, say, state_text
@@ -91,7 +91,7 @@ def scores(
     [bold]sweeps benchmarks scores demo --problems aime24 > problems.csv[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = client.find_sweep(sweep)
         if csv or problems is not None:
             print_data(client.benchmarks_csv(sweep_id, problems).rstrip("\n"))
             return

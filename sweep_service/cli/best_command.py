@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import trainers
-from sweep_service.cli.arguments import Json, Which, connect, find_sweep
+from sweep_service.cli.arguments import Json, Which, connect
 from sweep_service.cli.output import plural, print_data, print_json, say, stderr
 from sweep_service.cli.winner import verdict_line
 from sweep_service.client import Client
@@ -56,7 +56,7 @@ def best(
     if export is None and (seed is not None or adapter or dtype != "float32"):
         raise typer.BadParameter("--seed, --dtype and --adapter choose what --export writes; give --export DIR, too")
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = client.find_sweep(sweep)
         if export is not None:
             path = _export_best(client, sweep_id, export, seed=seed, weights=dtype, adapter=adapter)
             print_json({"folder": str(path)}) if json else print_data(str(path))

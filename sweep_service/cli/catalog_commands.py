@@ -21,7 +21,7 @@ from sweep_service.cli.catalog_print import (
     print_model,
     splits_text,
 )
-from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import plural, print_data, print_json, say
 from sweep_service.cli.transfer import Transfer
 from sweep_service.errors import Conflict, NotFound, ServiceError
@@ -272,12 +272,12 @@ def _as_service_error() -> Generator[None]:
 @contextmanager
 def _adding() -> Generator[tuple[Path, Reporter]]:
     """Yield the cache, and a display of the addition's progress."""
-    try:
-        with _as_service_error(), Transfer() as reporter:
-            yield Settings().cache, reporter
-    except KeyboardInterrupt:
-        say("interrupted; what has arrived stays, and the same command goes on from there")
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    with (
+        interruptible("interrupted; what has arrived stays, and the same command goes on from there"),
+        _as_service_error(),
+        Transfer() as reporter,
+    ):
+        yield Settings().cache, reporter
 
 
 def _local(source: str) -> Path | None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sweep_service.cli.arguments import Json, connect, find_sweep_to_change
 from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import plural, print_json, print_table, say
 from sweep_service.client import Client, TooLate
 from sweep_service.processes.disk_use import size_text
@@ -65,7 +66,8 @@ def delete(
             _ask(len(before), keep_report=keep_report)
         after = [client.delete(sweep_id, keep_report=keep_report) for sweep_id in ids]
         if wait:
-            after = _wait(client, after, timeout)
+            with interruptible("no longer waiting; it goes on. Look again: the same command with --dry-run"):
+                after = _wait(client, after, timeout)
     for view in after:
         say(f"{view.name} {view.sweep_id} {_state_text(view)}")
     if json:

@@ -28,7 +28,8 @@ def main() -> int:
     parser.add_argument("--spec", type=Path, default=_ROOT / "examples" / "demo.yaml", help="the sweep to run")
     parser.add_argument("--home", type=Path, default=Path(".sweeps-demo"), help="the folder for all that it leaves")
     options = parser.parse_args()
-    settings = Settings(home=options.home, port=free_port())
+    port = Settings().port if "port" in Settings().model_fields_set else free_port()
+    settings = Settings(home=options.home, port=port)
     with Stack(settings) as stack, Client(stack.settings.url, read_token(stack.settings.token_file)) as client:
         sweep = client.submit(read_spec(str(options.spec)))
         say(f"submitted {sweep.name} as {sweep.id}: POST {client.url}/v1/sweeps")

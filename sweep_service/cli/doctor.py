@@ -28,7 +28,7 @@ from sweep_service.processes.child_processes import run_to_end
 from sweep_service.processes.port_owners import StrangerListens, check_port
 from sweep_service.processes.private_folders import open_paths
 from sweep_service.processes.ray_head import client_environment
-from sweep_service.settings import Settings, as_served
+from sweep_service.settings import Settings, as_served, misspelt, unused_by_client
 from sweep_service.tracking.credentials import certificates, sign_in
 
 Verdict = Literal["ok", "warning", "error"]
@@ -97,6 +97,11 @@ def _token(settings: Settings) -> Findings:
         yield "token", "warning", f"{path} can be read by others; run chmod 600 {path}"
     else:
         yield "token", "ok", str(path)
+
+
+def _variables(settings: Settings) -> Findings:
+    for remark in (*misspelt(os.environ), *unused_by_client(Settings(), settings.url)):
+        yield "settings", "warning", remark
 
 
 def _privacy(settings: Settings) -> Findings:
@@ -221,5 +226,5 @@ def _disk(settings: Settings) -> Findings:
 
 
 CHECKS: tuple[Callable[[Settings], Findings], ...] = (
-    _packages, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
+    _packages, _variables, _token, _privacy, _database, _api, _mlflow, _ray, _disk,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 from search_spaces.distributions import Scalar
 from search_spaces.strategies import drawing_strategies
 from sweep_service.cli.arguments import Json, SweepToChange, connect, find_sweep_to_change
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import plural, print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import EvaluationView, TrialView
@@ -128,7 +129,8 @@ def wait_for_report(client: Client, sweep_id: str) -> None:
     """Wait while a sweep's report is being built, because only afterwards the sweep can be given more."""
     if client.get(sweep_id).state is SweepState.FINALIZING:
         say("its report is being built; this goes on once that is done, after ten minutes at the latest")
-        client.wait(sweep_id, until=lambda sweep: sweep.state is not SweepState.FINALIZING)
+        with interruptible("nothing has been changed; give the same command again once the report is there"):
+            client.wait(sweep_id, until=lambda sweep: sweep.state is not SweepState.FINALIZING)
 
 
 def _changes(before: SweepSpec, after: SweepSpec) -> Iterator[str]:

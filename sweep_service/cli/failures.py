@@ -1,12 +1,15 @@
-"""Messages and exit codes of failed commands."""
+"""Messages and exit codes of failed commands, and of interrupted ones."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import typer
 from pydantic import ValidationError
 
 from sweep_service.auth import TokenError
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.output import print_error
+from sweep_service.cli.output import print_error, say
 from sweep_service.client import TooLate, Unauthorized, Unreachable
 from sweep_service.errors import Conflict, InvalidSpec, NoLog, NotFound, NotReady, ServiceError
 from sweep_service.settings import SECRET_FIELDS, Settings
@@ -34,6 +37,16 @@ def code_of_state(state: SweepState) -> ExitCode:
     """Return the code that tells how a sweep ended."""
     codes = {SweepState.FAILED: ExitCode.SWEEP_FAILED, SweepState.CANCELLED: ExitCode.SWEEP_CANCELLED}
     return codes.get(state, ExitCode.OK)
+
+
+@contextmanager
+def interruptible(goes_on: str) -> Generator[None]:
+    """End the command on Ctrl-C, and say what goes on without it, and what to do then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"\n{goes_on}")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def print_failure(error: Exception) -> ExitCode | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from sweep_service.cli.arguments import Timeout
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import plural, say
 from sweep_service.client import TooLate
 from sweep_service.errors import NotFound
@@ -49,7 +50,8 @@ def rebuild(
         newest = store.request_projection(ids)
         say(f"{plural(len(ids), 'sweep')} will be carried over anew to {settings.mlflow_url} by the worker")
         if wait:
-            _watch(store, ids, newest, timeout)
+            with interruptible("no longer waiting; the worker goes on with it"):
+                _watch(store, ids, newest, timeout)
     finally:
         store.close()
 

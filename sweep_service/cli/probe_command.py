@@ -8,6 +8,7 @@ from rich.text import Text
 
 from sweep_service.cli.arguments import Json, Timeout, connect
 from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import print_error, print_facts, print_json, print_table, say, span, stderr, stdout
 from sweep_service.cli.spec_file import SpecFile, SpecFileOption, read_spec
 from sweep_service.client import Client
@@ -68,11 +69,8 @@ def _wait(client: Client, sweep: SweepView, timeout_s: float | None) -> SweepVie
             elif event.type == "probe.finished":
                 status.update("ending")
 
-        try:
+        with interruptible(f"detached; the probe goes on. Stop it: sweeps cancel {sweep.id}"):
             return client.wait(sweep.id, timeout_s, on_event=show)
-        except KeyboardInterrupt:
-            say(f"\ndetached; the probe goes on. Stop it: sweeps cancel {sweep.id}")
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def _print_failure(sweep: SweepView, view: ProbeView | None) -> None:

@@ -1,11 +1,13 @@
 """Commands that run the service, whole or in parts: serve, api, worker, db upgrade."""
 
+import os
 from typing import Annotated
 
 import typer
 
+from sweep_service.cli.output import say
 from sweep_service.errors import ServiceError
-from sweep_service.settings import Settings
+from sweep_service.settings import Settings, misspelt
 
 Host = Annotated[
     str | None, typer.Option("--host", help="The address to listen on. Default: SWEEPS_HOST, or 127.0.0.1.")
@@ -65,7 +67,7 @@ def worker(
         return
     from sweep_service.worker.work_loop import run_worker
 
-    run_worker(Settings())
+    run_worker(_settings())
 
 
 @db.command()
@@ -74,10 +76,9 @@ def upgrade() -> None:
 
     [bold]sweeps db upgrade[/bold]
     """
-    from sweep_service.cli.output import say
     from sweep_service.store import open_store
 
-    settings = Settings()
+    settings = _settings()
     open_store(settings.database_url).close()
     say("the database has the schema of this version")
 
@@ -86,6 +87,8 @@ def upgrade() -> None:
 def _group() -> None: ...  # pyright: ignore[reportUnusedFunction]
 
 
-def _settings(host: str | None, port: int | None) -> Settings:
+def _settings(host: str | None = None, port: int | None = None) -> Settings:
+    for remark in misspelt(os.environ):
+        say(remark)
     options = {"host": host, "port": port}
     return Settings.model_validate({name: value for name, value in options.items() if value is not None})

@@ -16,6 +16,7 @@ from sweep_service.cli.arguments import (
 )
 from sweep_service.cli.exits import ExitCode
 from sweep_service.cli.extend_command import counted, wait_for_report, works_of
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.output import print_json, say
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
@@ -34,7 +35,10 @@ def command_of(verb: Verb, words: Command) -> Callable[..., None]:
             ask: Callable[[str], SweepView] = getattr(client, verb.name)
             view = ask(sweep_id)
             if wait:
-                view = client.wait(sweep_id, timeout, until=lambda now: now.state == words.goal or now.state.is_over)
+                with interruptible(f"no longer waiting; the sweep {words.doing}. Look at it: sweeps show {sweep_id}"):
+                    view = client.wait(
+                        sweep_id, timeout, until=lambda now: now.state == words.goal or now.state.is_over
+                    )
         say(f"{view.name} {sweep_id} {_become(view, words)}")
         if json:
             print_json(view)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sweep_service.cli.arguments import Json, Timeout, Which, connect, find_sweep, moment
+from sweep_service.cli.arguments import Json, Timeout, Which, connect, moment
 from sweep_service.cli.exits import ExitCode
-from sweep_service.cli.failures import code_of_state
+from sweep_service.cli.failures import code_of_state, interruptible
 from sweep_service.cli.output import (
     counts_text,
     deletion_note,
@@ -25,7 +25,7 @@ from sweep_service.cli.output import (
 )
 from sweep_service.cli.spec_file import SpecFile, SpecFileOption, read_spec
 from sweep_service.cli.sweep_print import print_comparison, print_plan, print_sweep
-from sweep_service.cli.watch_sweep import watch_sweep
+from sweep_service.cli.watch_sweep import DETACHED, watch_sweep
 from sweep_service.cli.winner import best_so_far
 from sweep_service.client import Client
 from sweep_service.schemas import SweepView, TrialView
@@ -81,7 +81,8 @@ def submit(
             print_data(sweep.id)
             sys.stdout.flush()
         if watch or wait:
-            sweep = _watch(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
+            with interruptible(DETACHED.format(sweep=sweep.id)):
+                sweep = _watch(client, sweep.id, timeout) if watch else client.wait(sweep.id, timeout)
     if json:
         print_json(sweep)
     if watch or wait:
@@ -175,7 +176,7 @@ def show(
     [bold]sweeps show demo --trials[/bold]
     """
     with connect() as client:
-        sweep_id = find_sweep(client, sweep)
+        sweep_id = client.find_sweep(sweep)
         view, configs = client.get(sweep_id), list(client.configs(sweep_id))
         all_trials, leader = list(client.trials(sweep_id)), best_so_far(client, sweep_id)
         phase = _first_phase(client, sweep_id, all_trials)
@@ -210,7 +211,7 @@ def compare(
     [bold]sweeps compare demo demo-again[/bold]
     """
     with connect() as client:
-        result = client.compare([find_sweep(client, sweep) for sweep in sweeps])
+        result = client.compare([client.find_sweep(sweep) for sweep in sweeps])
     print_json(result) if json else print_comparison(result)
 
 
@@ -222,7 +223,7 @@ def watch(sweep: Which = None, timeout: Timeout = None, json: Json = False) -> N
     [bold]sweeps watch demo[/bold]
     """
     with connect() as client:
-        view = _watch(client, find_sweep(client, sweep), timeout)
+        view = _watch(client, client.find_sweep(sweep), timeout)
     if json:
         print_json(view)
     raise typer.Exit(code_of_state(view.state))

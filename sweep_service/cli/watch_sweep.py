@@ -3,9 +3,7 @@
 import sys
 import time
 
-import typer
-
-from sweep_service.cli.exits import ExitCode
+from sweep_service.cli.failures import interruptible
 from sweep_service.cli.live_display import LineDisplay, LiveDisplay
 from sweep_service.cli.output import counts_text, say, span, stderr
 from sweep_service.cli.watched_state import WatchedState
@@ -15,6 +13,8 @@ from sweep_service.client import Client, TooLate, Unreachable
 _EVERY_S = 0.7
 _AWAY_S = 120.0
 """Seconds to wait for a server that restarts."""
+DETACHED = "detached; the sweep goes on. Follow it again: sweeps watch {sweep}\nStop it: sweeps cancel {sweep}"
+"""Words for a wait that Ctrl-C has ended."""
 
 
 def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -> WatchedState:
@@ -24,13 +24,8 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
     """
     display = LiveDisplay() if sys.stderr.isatty() else LineDisplay()
     last = WatchedState(client, sweep_id)
-    try:
-        with display:
-            _follow(last, display, timeout_s)
-    except KeyboardInterrupt:
-        say(f"\ndetached; the sweep goes on. Follow it again: sweeps watch {sweep_id}")
-        say(f"Stop it: sweeps cancel {sweep_id}")
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    with interruptible(DETACHED.format(sweep=sweep_id)), display:
+        _follow(last, display, timeout_s)
     sweep = last.sweep
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
     say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")

@@ -88,14 +88,6 @@ def _not_json(value: object, *path: str | int) -> Iterator[SpecError]:
         yield SpecError(pointer(path), f"{value!r} is not UTF-8 throughout; give it in UTF-8")
 
 
-def sweep_path(sweep_id: str, *parts: str) -> str:
-    """Return the path of what belongs to a sweep.
-
-    Raises: NotFound, if the id cannot be one.
-    """
-    return "/".join(["/v1/sweeps", segment("sweep", sweep_id), *parts])
-
-
 def segment(kind: str, name: str) -> str:
     """Return a name as a segment of a path.
 

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from sweep_service.client.asking import Asking, segment, sweep_path
+from sweep_service.client.asking import segment
+from sweep_service.client.sweep_names import SweepNames
 from sweep_service.errors import NotReady
 from sweep_service.schemas import LOG_HEADERS, LogPart
 
 
-class LogReading(Asking):
+class LogReading(SweepNames):
     """Parts of logs, and logs that are followed while they are written."""
 
     def trial_log(self, work_id: str, attempt: int | None = None, offset: int = 0, tail: int | None = None) -> LogPart:
@@ -25,7 +26,7 @@ class LogReading(Asking):
 
     def runner_log(self, sweep_id: str, offset: int = 0, tail: int | None = None) -> LogPart:
         """Return a part of what a sweep's runners printed, as `trial_log` does."""
-        return self._log(sweep_path(sweep_id, "logs"), None, offset, tail)
+        return self._log(self.sweep_path(sweep_id, "logs"), None, offset, tail)
 
     def follow_trial_log(
         self,
@@ -54,7 +55,8 @@ class LogReading(Asking):
         poll_s: float = 1.0,
     ) -> Iterator[LogPart]:
         """Iterate over the parts of a runner's log as they are written, until the sweep is over."""
-        return _follow(lambda _, *part: self.runner_log(sweep_id, *part), None, tail, on_wait, poll_s)
+        found = self.find_sweep(sweep_id)
+        return _follow(lambda _, *part: self.runner_log(found, *part), None, tail, on_wait, poll_s)
 
     def _log(self, path: str, attempt: int | None, offset: int, tail: int | None) -> LogPart:
         params = {"attempt": attempt, "offset": offset or None, "tail": tail}

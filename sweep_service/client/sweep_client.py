@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from sweep_service.auth import read_token
-from sweep_service.client.asking import document_of, segment, sweep_path
+from sweep_service.client.asking import document_of, segment
 from sweep_service.client.connection import Patience, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
@@ -43,6 +43,7 @@ from trainers.catalog.entries import BenchmarkEntry, DatasetEntry, ModelEntry
 
 Spec = SweepSpec | Mapping[str, Any]
 _STALE_PAUSE_S = 2.0
+_NEWER_WITHIN_S = 30.0
 _BUILDING_PAUSE_S = 0.5
 _STREAM_SILENCE_S = 40.0  # the server pings every 15 s
 
@@ -73,6 +74,8 @@ def _read_through(ask: Callable[[], AnyAnswer], told: Callable[[str], None] | No
 
 class Client(VerbMethods, LogReading):
     """A connection to one server. Lists come as iterators that fetch their pages as they go.
+
+    Every `sweep_id` may be the sweep's name or a part of its id, as the command line takes them (`find_sweep`).
 
     Args:
         url: address of the server, such as http://127.0.0.1:8080.
@@ -174,11 +177,11 @@ class Client(VerbMethods, LogReading):
 
         Raises: NotFound.
         """
-        return self.ask("GET", sweep_path(sweep_id), SweepView)
+        return self.ask("GET", self.sweep_path(sweep_id), SweepView)
 
     def trials(self, sweep_id: str, states: Sequence[TrialState] = ()) -> Iterator[TrialView]:
         """Iterate over trials in the order in which they are handed out."""
-        return self.pages(sweep_path(sweep_id, "trials"), TrialView, {"state": list(states)})
+        return self.pages(self.sweep_path(sweep_id, "trials"), TrialView, {"state": list(states)})
 
     def trial(self, trial_id: str) -> TrialView:
         """Return one trial.
@@ -189,11 +192,11 @@ class Client(VerbMethods, LogReading):
 
     def configs(self, sweep_id: str) -> Iterator[ConfigView]:
         """Iterate over configs, baselines first."""
-        return self.pages(sweep_path(sweep_id, "configs"), ConfigView)
+        return self.pages(self.sweep_path(sweep_id, "configs"), ConfigView)
 
     def metric_keys(self, sweep_id: str) -> Iterator[MetricKey]:
         """Iterate over the metrics that a sweep's trials have recorded, by name: the keys of `curves`."""
-        return self.pages(sweep_path(sweep_id, "metrics", "keys"), MetricKey)
+        return self.pages(self.sweep_path(sweep_id, "metrics", "keys"), MetricKey)
 
     def curves(
         self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] = (), last: int | None = None
@@ -206,48 +209,52 @@ class Client(VerbMethods, LogReading):
         Raises: NotFound; Refused, if there is no such metric, with those that may be meant.
         """
         params = {"keys": list(keys), "trial": list(trial_ids), "last": last}
-        return self.pages(sweep_path(sweep_id, "metrics"), Curve, params)
+        return self.pages(self.sweep_path(sweep_id, "metrics"), Curve, params)
 
     def config_curves(self, sweep_id: str, keys: Sequence[str], last: int | None = None) -> Iterator[ConfigCurve]:
         """Iterate over metrics of configs: mean and range over seeds."""
         params = {"keys": list(keys), "last": last, "group_by": "config"}
-        return self.pages(sweep_path(sweep_id, "metrics"), ConfigCurve, params)
+        return self.pages(self.sweep_path(sweep_id, "metrics"), ConfigCurve, params)
 
     def samples(self, sweep_id: str) -> Iterator[Sample]:
         """Iterate over completions that policies wrote at their evaluations."""
-        return self.pages(sweep_path(sweep_id, "samples"), Sample)
+        return self.pages(self.sweep_path(sweep_id, "samples"), Sample)
 
     def evaluations(self, sweep_id: str) -> Iterator[EvaluationView]:
         """Iterate over the evaluations of a sweep's models on its benchmarks."""
-        return self.pages(sweep_path(sweep_id, "evaluations"), EvaluationView)
+        return self.pages(self.sweep_path(sweep_id, "evaluations"), EvaluationView)
 
     def benchmark_scores(self, sweep_id: str) -> Iterator[BenchmarkScoreView]:
         """Iterate over what a sweep's models score on its benchmarks."""
-        return self.pages(sweep_path(sweep_id, "benchmarks"), BenchmarkScoreView)
+        return self.pages(self.sweep_path(sweep_id, "benchmarks"), BenchmarkScoreView)
 
     def benchmark_problems(self, sweep_id: str, benchmark: str) -> Iterator[ProblemScore]:
         """Iterate over the problems of a benchmark, model by model: how many completions each had right."""
-        return self.pages(sweep_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "problems"), ProblemScore)
+        return self.pages(self.sweep_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "problems"), ProblemScore)
 
     def benchmark_samples(self, sweep_id: str, benchmark: str) -> Iterator[BenchmarkSample]:
         """Iterate over a few completions of each model on a benchmark, with their judgements."""
-        return self.pages(sweep_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "samples"), BenchmarkSample)
+        return self.pages(
+            self.sweep_path(sweep_id, "benchmarks", quote(benchmark, safe=""), "samples"), BenchmarkSample
+        )
 
     def benchmarks_csv(self, sweep_id: str, problems_of: str | None = None) -> str:
         """Return the scores as CSV, or those of the problems of one benchmark."""
         parts = ["benchmarks"] if problems_of is None else ["benchmarks", quote(problems_of, safe=""), "problems"]
-        return self.request("GET", sweep_path(sweep_id, *parts), {"format": "csv"}).text
+        return self.request("GET", self.sweep_path(sweep_id, *parts), {"format": "csv"}).text
 
     def compare(self, sweep_ids: Sequence[str]) -> SweepsComparison:
         """Join sweeps by config; differences are from the first one.
 
         Raises: NotFound; Refused, unless there are 2 to 20 different ones.
         """
-        return self.ask("GET", "/v1/compare", SweepsComparison, {"sweeps": list(sweep_ids)})
+        return self.ask(
+            "GET", "/v1/compare", SweepsComparison, {"sweeps": [self.find_sweep(which) for which in sweep_ids]}
+        )
 
     def events(self, sweep_id: str, after: int = 0) -> Iterator[Event]:
         """Iterate over the events that there are, from the one after number `after`."""
-        return self.pages(sweep_path(sweep_id, "events"), Event, {"after": after})
+        return self.pages(self.sweep_path(sweep_id, "events"), Event, {"after": after})
 
     def follow(self, sweep_id: str, after: int = 0) -> Iterator[Event]:
         """Iterate over events as they happen, from the one after number `after`, until the sweep has ended.
@@ -256,7 +263,7 @@ class Client(VerbMethods, LogReading):
 
         Raises: NotFound; Unreachable, if the server stays away.
         """
-        path, patience = sweep_path(sweep_id, "events"), None
+        path, patience = self.sweep_path(sweep_id, "events"), None
         while True:
             headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
             try:
@@ -291,6 +298,7 @@ class Client(VerbMethods, LogReading):
             until: the condition that ends the wait.
         Raises: TooLate, after `timeout_s` seconds.
         """
+        sweep_id = self.find_sweep(sweep_id)
         seen, end = 0, time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
             sweep = self.get(sweep_id)
@@ -311,22 +319,25 @@ class Client(VerbMethods, LogReading):
         format: ReportFormat = "html",
         timeout_s: float | None = 0,
         digest: str | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> bytes:
         """Return the report of a sweep that has ended.
 
         Args:
             timeout_s: seconds to wait for it; None waits for as long as it takes.
             digest: return the report of this digest, which a newer one may have superseded.
+            on_wait: called with the reason, each time that there is no report yet.
         Raises: NotFound; NotReady, if it is not built by then; ReportFailed, if it cannot be built.
         """
-        return self._report(sweep_id, {"format": format, "interim": "false", "digest": digest}, timeout_s).content
+        params = {"format": format, "interim": "false", "digest": digest}
+        return self._report(sweep_id, params, timeout_s, on_wait).content
 
     def reports(self, sweep_id: str) -> ReportsView:
         """Return which final reports a sweep has, and whether a new one is being built.
 
         Raises: NotFound.
         """
-        return self.ask("GET", sweep_path(sweep_id, "reports"), ReportsView)
+        return self.ask("GET", self.sweep_path(sweep_id, "reports"), ReportsView)
 
     def report_anew(self, sweep_id: str, timeout_s: float | None = 30) -> ReportsView:
         """Have the report of a sweep that has ended built anew, and wait until it is.
@@ -334,10 +345,11 @@ class Client(VerbMethods, LogReading):
         Raises: Conflict, if it has not ended, or is archived; NotReady, if it is not built in time; ReportFailed.
         """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        sweep_id = self.find_sweep_to_change(sweep_id)
         view = self.renew_report(sweep_id)
         while view.building:
             if time.monotonic() + _BUILDING_PAUSE_S > end:
-                raise NotReady(f"the new report of sweep {sweep_id} has not been built yet; the worker goes on with it")
+                raise NotReady(f"the new report of sweep {sweep_id} has not been built yet")
             time.sleep(_BUILDING_PAUSE_S)
             view = self.reports(sweep_id)
         if view.failure is not None:
@@ -350,32 +362,47 @@ class Client(VerbMethods, LogReading):
         format: ReportFormat = "html",
         timeout_s: float | None = 30,
         fresh_s: float | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> ReportSoFar:
         """Return the report as it stands: of a running sweep an interim one, which the server builds when asked.
 
         Args:
             timeout_s: seconds to wait for a report.
-            fresh_s: largest age in seconds of an interim one; if there is none in time, take what there is.
+            fresh_s: largest age in seconds of an interim one; with none within half a minute, take what there is.
+            on_wait: called with the reason, each time that there is no such report yet.
         Raises: NotReady, if there is none by then; ReportFailed, if it cannot be built.
         """
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        sweep_id = self.find_sweep(sweep_id)
+        newer_until = min(end, time.monotonic() + _NEWER_WITHIN_S)
         while True:
-            response = self._report(sweep_id, {"format": format}, end - time.monotonic())
+            response = self._report(sweep_id, {"format": format}, end - time.monotonic(), on_wait)
             interim, age_s = response.headers.get("Report-Interim") == "true", float(response.headers.get("Age", 0))
             stale = interim and fresh_s is not None and age_s > fresh_s
-            if not stale or time.monotonic() + _STALE_PAUSE_S > end:
+            if not stale or time.monotonic() + _STALE_PAUSE_S > newer_until:
                 return ReportSoFar(response.content, interim, age_s)
+            if on_wait:
+                on_wait(f"a newer interim report of sweep {sweep_id} is being built")
             time.sleep(_STALE_PAUSE_S)
 
-    def _report(self, sweep_id: str, params: Mapping[str, str | None], timeout_s: float | None) -> httpx.Response:
+    def _report(
+        self,
+        sweep_id: str,
+        params: Mapping[str, str | None],
+        timeout_s: float | None,
+        on_wait: Callable[[str], None] | None,
+    ) -> httpx.Response:
         end = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
+        path = self.sweep_path(sweep_id, "report")
         while True:
-            response = self.request("GET", sweep_path(sweep_id, "report"), params)
+            response = self.request("GET", path, params)
             if response.status_code != 202:
                 return response
             pause_s = float(response.headers.get("Retry-After", "1"))
             if time.monotonic() + pause_s > end:
                 raise NotReady(response.json()["detail"])
+            if on_wait:
+                on_wait(response.json()["detail"])
             time.sleep(pause_s)
 
     def probe(self, sweep_id: str) -> ProbeView:
@@ -383,18 +410,18 @@ class Client(VerbMethods, LogReading):
 
         Raises: NotReady, if it has none.
         """
-        return self.ask("GET", sweep_path(sweep_id, "probe"), ProbeView)
+        return self.ask("GET", self.sweep_path(sweep_id, "probe"), ProbeView)
 
     def best(self, sweep_id: str) -> Best:
         """Return the best config so far.
 
         Raises: NotReady, if no config has a result yet.
         """
-        return self.ask("GET", sweep_path(sweep_id, "best"), Best)
+        return self.ask("GET", self.sweep_path(sweep_id, "best"), Best)
 
     def best_yaml(self, sweep_id: str) -> str:
         """Return the best config so far as a file that `python -m trainers` takes."""
-        return self.request("GET", sweep_path(sweep_id, "best"), {"format": "yaml"}).text
+        return self.request("GET", self.sweep_path(sweep_id, "best"), {"format": "yaml"}).text
 
     def models(self) -> Iterator[ModelEntry]:
         """Iterate over the models that specs may name."""

@@ -6,13 +6,14 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sweep_service import schemas
-from sweep_service.client.asking import Asking, document_of, segment, sweep_path
+from sweep_service.client.asking import document_of, segment
+from sweep_service.client.sweep_names import SweepNames
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
 from sweep_service.sweep.extension import Extension
 from sweep_service.verbs import VERBS
 
-Own = TypeVar("Own", bound=Asking)
+Own = TypeVar("Own", bound=SweepNames)
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
@@ -28,8 +29,9 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
             _, about, *bodies = takes.bind(client, *arguments, **named).arguments.values()
         except TypeError as error:
             raise TypeError(f"{verb.name}{takes}: {error}") from None
-        path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
         sent = {"json": document_of(bodies[0], verb.refused)} if verb.request else {}
+        about = client.find_sweep_to_change(about) if kind == "sweep" else about
+        path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
         return client.ask("POST", f"/v1/{path}", getattr(schemas, verb.answer), **sent)
 
     reasons = "; InvalidSpec, with every reason" if verb.request else ""
@@ -37,7 +39,7 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
     return method
 
 
-class VerbMethods(Asking):
+class VerbMethods(SweepNames):
     """Each may be called again: asking for the same is no change."""
 
     # These lines are made by docs/verbs_table.py.
@@ -82,7 +84,7 @@ class VerbMethods(Asking):
 
         Raises: NotFound, if there never was such a sweep.
         """
-        return self.ask("GET", sweep_path(sweep_id, "deletion"), DeletionView)
+        return self.ask("GET", self.sweep_path(sweep_id, "deletion"), DeletionView)
 
     def delete(self, sweep_id: str, *, keep_report: bool = False) -> DeletionView:
         """Delete a sweep that has ended: its rows, its files and its runs in MLflow. Asking again is no error.
@@ -92,4 +94,4 @@ class VerbMethods(Asking):
         Raises: NotFound; Conflict, if it has not ended.
         """
         params = {"keep_report": "true"} if keep_report else {}
-        return self.ask("DELETE", sweep_path(sweep_id), DeletionView, params)
+        return self.ask("DELETE", self.sweep_path(self.find_sweep_to_change(sweep_id)), DeletionView, params)

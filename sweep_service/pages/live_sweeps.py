@@ -100,6 +100,11 @@ class LiveSweep:
                 self._rendered_at = time.monotonic()
             return self._page
 
+    def look_again(self) -> None:
+        """Make the next page anew: somebody has just asked for a change, and wants to see it."""
+        with self._lock:
+            self._rendered_at = float("-inf")
+
     def curves(self) -> bytes:
         """Return all curves as JSON."""
         with self._lock:
@@ -202,6 +207,11 @@ class LiveSweeps:
         self._service = service
         self._watched: OrderedDict[str, LiveSweep] = OrderedDict()
         self._lock = threading.Lock()
+
+    def look_again(self, sweep_id: str) -> None:
+        """Make a sweep's next page anew."""
+        if (live := self._watched.get(sweep_id)) is not None:
+            live.look_again()
 
     def get(self, sweep_id: str) -> LiveSweep:
         """Return a sweep to watch.

@@ -28,7 +28,16 @@ from sweep_service.sweep.labels import params_texts
 from sweep_service.sweep.links import run_link
 from sweep_service.sweep.objective import config_objectives, leader, objective_metrics, trial_objectives
 from sweep_service.sweep.own_trainer import own_file
-from sweep_service.sweep.records import BenchmarkResult, Checkpoint, Evaluation, Stage, Sweep, Trial, TrialState
+from sweep_service.sweep.records import (
+    BenchmarkResult,
+    Checkpoint,
+    Evaluation,
+    Stage,
+    Sweep,
+    SweepState,
+    Trial,
+    TrialState,
+)
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS, find_metric
 from trainers.yaml_text import write_yaml
 
@@ -151,7 +160,7 @@ class Results(ServicePart):
             raise ReportFailed(
                 f"the report of sweep {sweep_id} could not be built: {reason}; the worker's log tells more"
             )
-        raise NotReady(f"the report of sweep {sweep_id} has not been built yet")
+        raise NotReady(_no_report_yet(self.store.get_sweep(sweep_id), interim=interim))
 
     def reports(self, sweep_id: str) -> ReportsView:
         """Return the final reports of a sweep; `building` is True while a new one is being built.
@@ -232,6 +241,18 @@ def best_yaml(best: Best) -> str:
     ]
     head = "".join(f"# {' '.join(line.split())}\n" for line in lines if line)
     return head + write_yaml(best.training)
+
+
+def _no_report_yet(sweep: Sweep, *, interim: bool) -> str:
+    """Say why there is no report of a sweep yet."""
+    if interim and sweep.state.has_interim_report:
+        return f"the interim report of sweep {sweep.id} has not been built yet"
+    shown = sweep.desired_state.shown(sweep.state)
+    if interim and sweep.state is SweepState.QUEUED:
+        return f"sweep {sweep.id} is {shown}, and has an interim report only once it runs"
+    if sweep.state.trials_may_change:
+        return f"sweep {sweep.id} is {shown}, and has a final report only once its trials have ended"
+    return f"the report of sweep {sweep.id} has not been built yet"
 
 
 def _read_verdict(kept: KeptReport, verdict: object) -> VerdictView | None:

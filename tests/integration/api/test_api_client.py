@@ -4,8 +4,11 @@ import http.server
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from inspect import getmembers, isfunction, signature
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +16,16 @@ from sqlalchemy import update
 
 from sweep_service.auth import TokenError
 from sweep_service.client import Client, Refused, TooLate, Unauthorized, Unreachable, connection
-from sweep_service.errors import IdempotencyKeyReused, InvalidSpec, NotFound, NotReady, ReportFailed
+from sweep_service.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    InvalidSpec,
+    NoLog,
+    NotFound,
+    NotReady,
+    ReportFailed,
+    ServiceError,
+)
 from sweep_service.store import Store
 from sweep_service.store.tables import reports
 from sweep_service.sweep.records import Event, SweepState, TrialState
@@ -43,6 +55,51 @@ def test_every_question_about_a_sweep(served: Served, client: Client) -> None:
     assert yaml.safe_load(client.best_yaml(sweep.id)) == client.best(sweep.id).training
     assert client.schema()["title"] == "SweepSpec"
     client.check_ready()
+
+
+def test_every_method_takes_a_sweeps_name_in_place_of_its_id(served: Served, client: Client) -> None:
+    sweep = client.submit(SPEC | {"name": "by-name"})
+    play(served.store, sweep.id)
+    others: dict[str, list[Any]] = {
+        "curves": [["entropy"]],
+        "config_curves": [["entropy"]],
+        "benchmark_problems": ["none"],
+        "benchmark_samples": ["none"],
+        "add_benchmarks": [{"names": ["arithmetic"]}],
+        "extend": [{"resources": {"max_parallel": 3}}],
+    }
+    apart = {
+        "pause",
+        "resume",
+        "wait",
+        "cancel",
+        "delete",
+        "follow",
+        "follow_runner_log",
+        "report_anew",
+        "report_so_far",
+    }
+
+    def answer(name: str, which: str) -> object:
+        try:
+            answered = getattr(client, name)(which, *others.get(name, []))
+            return list(islice(answered, 3)) if isinstance(answered, Iterator) else answered
+        except (Conflict, NotReady, Refused, NoLog, NotFound) as error:
+            return type(error), str(error)
+
+    methods = [name for name, method in getmembers(Client, isfunction) if "sweep_id" in signature(method).parameters]
+    asked = [name for name in methods if not name.startswith("_") and name not in apart]
+    assert len(asked) > 20
+    for name in asked:
+        assert answer(name, "by-name") == answer(name, sweep.id), name
+    assert client.pause("by-name").desired_state == "PAUSE"
+    assert client.wait("by-name", until=lambda view: view.desired_state == "PAUSE").id == sweep.id
+    assert client.resume(sweep.id[-6:]).desired_state == "RUN"
+    client.submit(SPEC | {"name": "by-name"})
+    for change in (client.pause, client.delete, client.retry_failed):
+        with pytest.raises(ServiceError, match="give the id of the one that you mean"):
+            change("by-name")
+    assert client.get("by-name").id != sweep.id
 
 
 def test_a_list_of_several_pages_comes_whole(served: Served, client: Client) -> None:
@@ -159,7 +216,7 @@ def test_a_report_so_far_is_the_interim_one_and_waits_to_be_fresh(served: Served
 
 def test_a_report_is_built_anew_and_waited_for(served: Served, client: Client) -> None:
     id_, store = served.succeeded(), served.store
-    with pytest.raises(NotReady, match="the worker goes on with it"):
+    with pytest.raises(NotReady, match="has not been built yet"):
         client.report_anew(id_, timeout_s=0)
     newer = {"md": b"newer", "json": b'{"report_version":10}'}
     with whenever_asked(store, id_, lambda: store.put_report(id_, "newer", newer)):

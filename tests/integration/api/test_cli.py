@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,15 @@ def test_a_worker_that_does_not_run_fails_its_check(sweeps: Sweeps, home: Path) 
     assert sweeps("worker", "--check").code == 0
 
 
+def test_a_port_that_a_command_does_not_use_is_told(sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPS_PORT", "1")
+    monkeypatch.setenv("SWEEPS_STORAG", "x")
+    ran = sweeps("ls")
+    assert (ran.code, "SWEEPS_PORT=1 has no effect here" in ran.err) == (0, True)
+    assert "SWEEPS_STORAG has no effect: it is no setting; SWEEPS_STORAGE may be meant" in ran.err
+    assert "SWEEPS_PORT=1 has no effect here" in sweeps("doctor").out
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
@@ -310,6 +320,43 @@ def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Swe
     assert sweeps("extend", drawn, "--configs", "3").code == 0
     assert served.store.get_sweep(drawn).spec.search.num_configs == 3
     assert "leave it out for more configs of the same space" in sweeps("extend", drawn, "--values", "loss.beta1=2").err
+
+
+def test_the_report_of_a_running_sweep_is_waited_for(served: Served, sweeps: Sweeps) -> None:
+    sweep_id, store = served.submit(), served.store
+    late = sweeps("report", "--timeout", "0")
+    assert (late.code, f"{sweep_id} is QUEUED" in late.err, "sweeps worker --check" in late.err) == (9, True, True)
+    claim(store, sweep_id)
+    with whenever_asked(store, sweep_id, lambda: store.put_interim_report(sweep_id, "one", REPORT)):
+        ran = sweeps("report", "--format", "md")
+    assert (ran.code, ran.out.encode()) == (0, REPORT["md"])
+    assert f"waiting: the interim report of sweep {sweep_id} has not been built yet; Ctrl-C" in ran.err
+    final = sweeps("report", "--final", "--timeout", "0")
+    assert (final.code, "RUNNING, and has a final report only once" in final.err) == (9, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "goes_on"),
+    [
+        ("report", "a worker builds it all the same: sweeps report swp_"),
+        ("submit spec.yaml --wait", "Follow it again: sweeps watch swp_"),
+        ("pause demo --wait", "the sweep is being paused. Look at it: sweeps show swp_"),
+        ("delete demo --yes --wait", "it goes on"),
+    ],
+)
+def test_ctrl_c_ends_a_wait_and_says_what_goes_on(
+    served: Served, sweeps: Sweeps, spec: str, monkeypatch: pytest.MonkeyPatch, command: str, goes_on: str
+) -> None:
+    fence = claim(served.store, served.submit(name="demo"))
+    if command.startswith("delete"):
+        finish(served.store, fence)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    ran = sweeps(*command.split())
+    assert (ran.code, goes_on in ran.err) == (130, True)
 
 
 def test_a_running_trial_that_is_stopped_saves_first(served: Served, sweeps: Sweeps) -> None:

@@ -479,6 +479,19 @@ def test_many_viewers_ask_no_more_of_the_store_than_one(
     assert all(visitor.get(f"/sweeps/{sweep_id}").text == page for _ in range(5))
 
 
+def test_who_asks_for_a_change_sees_it_at_once(
+    visitor: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweep_service.pages.live_sweeps.READ_EVERY_S", 3600.0)
+    sweep_id = served.submit()
+    claim(served.store, sweep_id)
+    assert ">RUNNING<" in visitor.get(f"/sweeps/{sweep_id}").text
+    assert ">PAUSING<" in visitor.post(f"/sweeps/{sweep_id}/pause", follow_redirects=True).text
+    (trial, *_) = served.store.list_trials(sweep_id)
+    visitor.post(f"/trials/{trial.id}/stop", data={"result": "count"})
+    assert ">STOPPED<" in visitor.get(f"/sweeps/{sweep_id}").text
+
+
 def test_trials_that_wait_run_and_ended_stand_apart(visitor: httpx.Client, served: Served) -> None:
     sweep_id = served.submit()
     fence = claim(served.store, sweep_id)

@@ -1,11 +1,13 @@
 """Passwords that a setting holds are used and never shown."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from sweep_service.settings import Settings, as_served, without_secrets
+from sweep_service.settings import Settings, as_served, misspelt, unused_by_client, without_secrets
 from sweep_service.tracking.credentials import sign_in
 
 URL = "https://ann:s3cr%40t@mlflow.example:5000/x"
@@ -69,3 +71,30 @@ def test_trainers_get_no_secret_of_the_service() -> None:
     secrets = ["SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_PASSWORD", "RAY_AUTH_TOKEN", "PGPASSWORD"]
     secrets += ["PGPASSFILE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
     assert without_secrets(dict.fromkeys([*secrets, "PATH", "SWEEPS_HOME"], "x")) == {"PATH": "x", "SWEEPS_HOME": "x"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "url", "said"),
+    [
+        ({"port": 9000}, "http://127.0.0.1:8080", "SWEEPS_PORT=9000 has no effect here: `sweeps serve` of /h is http"),
+        (
+            {"port": 9000, "url": "http://lab:1"},
+            "http://lab:1",
+            "SWEEPS_PORT=9000 has no effect here: SWEEPS_URL names",
+        ),
+        ({"host": "10.0.0.1"}, "http://127.0.0.1:8080", "SWEEPS_HOST=10.0.0.1 has no effect here"),
+        ({"host": "0.0.0.0", "port": 9}, "http://127.0.0.1:9", None),
+        ({"host": "::"}, "http://[::1]:8080", None),
+        ({}, "http://127.0.0.1:9", None),
+    ],
+)
+def test_an_address_that_a_client_does_not_use_is_told(variables: dict[str, Any], url: str, said: str | None) -> None:
+    remarks = list(unused_by_client(Settings(home=Path("/h"), **variables), url))
+    assert len(remarks) == (said is not None)
+    assert not said or remarks[0].startswith(said)
+
+
+def test_a_variable_that_is_nearly_a_setting_is_told() -> None:
+    remarks = list(misspelt(["SWEEPS_PROT", "SWEEPS_PORT", "SWEEPS_GPU_MEMORY", "SWEEPS_TOKEN", "PORT"]))
+    assert [remark.split()[0] for remark in remarks] == ["SWEEPS_PROT", "SWEEPS_TOKEN"]
+    assert "SWEEPS_TOKEN_FILE may be meant" in remarks[1]
