@@ -67,8 +67,11 @@ def reference_name(report: Report) -> str:
 
 
 def leader(report: Report) -> str | None:
-    """Return the id of the config with the highest mean, comparators included; None without a result."""
-    return next((row.id for row in report.configs if row.confirm or row.tune), None)
+    """Return the id of the config with the highest mean, comparators included; None without a result or in a draw."""
+    stage = Stage.CONFIRM if any(row.confirm for row in report.configs) else Stage.TUNE
+    means = {row.id: result.mean for row in report.configs if (result := row.stage(stage))}
+    leaders = [id_ for id_, mean in means.items() if mean == max(means.values())]
+    return leaders[0] if len(leaders) == 1 else None
 
 
 def deltas(report: Report, stage: Stage) -> dict[str, Delta]:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from sweep_service.report import Report
 from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.formatting import interval, signed
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
@@ -28,6 +30,7 @@ from sweep_service.sweep.records import Stage, SweepState
 from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_parts import CANARIES, OBEYED, check_inert, hostile_report, with_every_part
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import scored
 
 
 class Page(HTMLParser):
@@ -241,19 +244,22 @@ def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "marks"),
-    [({"loss.beta1": 0.0, "loss.beta2": 1.0}, ["best"]), ({"loss.beta1": 0.5, "loss.beta2": 1.0}, ["highest"])],
-    ids=["the best config leads", "the baseline leads"],
+    ("world", "marks"),
+    [
+        (lambda: sweep_inputs({"space": {"loss.beta1": 0.0, "loss.beta2": 1.0}}, advantage=0.2), ["best"]),
+        (lambda: sweep_inputs({"space": {"loss.beta1": 0.5, "loss.beta2": 1.0}}), ["highest"]),
+        (lambda: scored(sweep_inputs(), lambda *_: 0.5), []),
+    ],
+    ids=["the best config leads", "a comparator leads", "a draw"],
 )
-def test_what_leads_is_marked_most(space: dict[str, Any], marks: list[str]) -> None:
-    report = build(sweep_inputs({"space": space}, advantage=0.2))
+def test_what_leads_is_marked_most(world: Callable[[], ReportInputs], marks: list[str]) -> None:
+    report = build(world())
     page = render_html(report).decode()
     table = page[page.index('id="configs"') : page.index("</table>")]
     assert re.findall(r'<span class="chip strong">([^<]*)</span>', table) == marks
-    (row,) = re.findall(r'(?s)<tr class="chosen">.*?</tr>', table)
-    assert f"#{report.configs[0].number}<" in row
-    leads = report.configs[0].id == report.best.config_id
-    assert ('<p class="label">' in page, "The best of the space: " in page) == (leads, not leads)
+    rows = re.findall(r'(?s)<tr class="chosen">.*?</tr>', table)
+    assert [f"#{report.configs[0].number}<" in row for row in rows] == [True] * len(marks)
+    assert ('<p class="label">' in page, "The best of the space: " in page) == (marks == ["best"], marks != ["best"])
 
 
 def test_each_config_stands_beside_a_comparator_like_the_verdict_s(plain: Report) -> None:

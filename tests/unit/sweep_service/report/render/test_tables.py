@@ -311,7 +311,8 @@ def sorted_by(value: Any) -> str:
 
 def page_config(report: Report, row: ConfigRow) -> Row:
     beside = next((c for c in report.comparisons if c.config_id == row.id), None)
-    mark = "best of the space" if row.id == report.best.config_id else "highest" if row is report.configs[0] else ""
+    highest = max(report.configs, key=lambda one: one.confirm.mean if one.confirm else 0)
+    mark = "best of the space" if row.id == report.best.config_id else "highest" if row is highest else ""
     names = [f"#{row.number}", mark, role_names(row)]
     hidden = (TrialState.SUCCEEDED, TrialState.DIVERGED)
     states = [f"{n} {state.lower()}" for state, n in row.states.items() if state not in hidden]
