@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, Final, cast
@@ -39,6 +40,8 @@ _MAX_PENDING: Final = 16
 """Readings that may be begun or wait for their turn."""
 _KEPT: Final = 256
 """Readings that are remembered, a few KB each."""
+_KEPT_UNREAD_S: Final = 600.0
+"""Seconds for which it is remembered that data could not be read."""
 _READ: Final = ("task", "model", "rollout", "evaluation")
 """Parts of a configuration on which the trainer's answer depends."""
 _OUT_OF_MEMORY: Final = re.compile(
@@ -62,32 +65,35 @@ class DataReader:
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_WAITING)
 
-    def read(self, config: TrainingConfig, cache: Path) -> Preview | str:
-        """Return what a trainer reads, or the reason why it could not: too much time or memory.
+    def read(self, configs: Sequence[TrainingConfig], cache: Path) -> list[Preview | str | InvalidSpec]:
+        """Return for each configuration what a trainer reads, the refusal of its data, tokenizer or template, or the
+        reason why it could not read: too much time or memory.
 
-        Raises: StillReading, if that takes longer than a request waits; InvalidSpec, if the trainer refuses data,
-            tokenizer or template, or fails on them.
+        Raises: StillReading, if that takes longer than a request waits.
         """
-        key = _key(config, cache)
-        reading = self._reading(key, config, cache)
-        if not reading.done():
-            self._wait(reading)
-        try:
-            return reading.result()
-        except Exception:  # what is refused may be mended without a change that the key knows of
-            with self._lock:
-                self._readings.pop(key, None)
-            raise
+        readings = {key: self._reading(key, config, cache) for config in configs for key in (_key(config, cache),)}
+        if not all(reading.done() for reading in readings.values()):
+            self._wait(list(readings.values()))
+        answers = list[Preview | str | InvalidSpec]()
+        for key, reading in readings.items():
+            error = reading.exception()
+            if error is not None:  # what is refused may be mended without a change that the key knows of
+                with self._lock:
+                    self._readings.pop(key, None)
+            if error is not None and not isinstance(error, InvalidSpec):
+                raise error
+            answers.append(error or reading.result())
+        return answers
 
-    def _wait(self, reading: "Future[Preview | str]") -> None:
-        """Return once it is done. Raises: StillReading, after a while, or at once where too many wait."""
+    def _wait(self, readings: "Sequence[Future[Preview | str]]") -> None:
+        """Return once they are done. Raises: StillReading, after a while, or at once where too many wait."""
         if not self._places.acquire(blocking=False):
             raise StillReading("the server is reading the data of other sweeps; ask again in a minute")
         try:
-            wait([reading], self._wait_s)
+            _, waiting = wait(readings, self._wait_s)
         finally:
             self._places.release()
-        if not reading.done():
+        if waiting:
             raise StillReading("the server is still reading the data of this sweep; ask again in a minute")
 
     def _reading(self, key: str, config: TrainingConfig, cache: Path) -> "Future[Preview | str]":
@@ -108,9 +114,22 @@ class DataReader:
     def _run(self, reading: "Future[Preview | str]", config: TrainingConfig, cache: Path) -> None:
         with self._turn:  # each takes a core, and half a GB
             try:
-                reading.set_result(_read(config, cache, self._limit_s))
+                answer = _read(config, cache, self._limit_s)
+                reading.set_result(answer)
+                if isinstance(answer, str):  # it stays for the submission after the plan; then the reading goes on
+                    self._forget_later(reading)
             except Exception as error:  # noqa: BLE001 -- whoever asks gets it
                 reading.set_exception(error)
+
+    def _forget_later(self, reading: "Future[Preview | str]") -> None:
+        def forget() -> None:
+            with self._lock:
+                for key in [key for key, one in self._readings.items() if one is reading]:
+                    del self._readings[key]
+
+        timer = threading.Timer(_KEPT_UNREAD_S, forget)
+        timer.daemon = True
+        timer.start()
 
 
 READER: Final = DataReader()

@@ -38,15 +38,11 @@ def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> Che
     """
     if unchecked := missing_rewards(spec):
         return CheckedData(None, unchecked)
-    preview, errors = None, dict[SpecError, None]()
-    configs = read_configs(spec)
-    for place, config in enumerate(configs[:_MOST_CONFIGS]):
-        try:
-            answer = reader.read(config, cache)
-        except InvalidSpec as error:
-            errors |= dict.fromkeys(error.errors)
-            continue
-        if isinstance(answer, str):
+    preview, errors, configs = None, dict[SpecError, None](), read_configs(spec)
+    for place, answer in enumerate(reader.read(configs[:_MOST_CONFIGS], cache)):
+        if isinstance(answer, InvalidSpec):
+            errors |= dict.fromkeys(answer.errors)
+        elif isinstance(answer, str):
             unchecked.append(answer)
         elif place == 0:
             preview = answer

@@ -13,9 +13,10 @@ from typing import Final
 from trainers.grading.answers import LONGEST_ANSWER, is_plain_number, normal
 from trainers.grading.grader_pool import GraderPool
 
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 20
 """Number of golds after which what was learned is written: an interrupted reading goes on from there."""
 _FRACTION: Final = re.compile(r"-?(?:[0-9]+/0*[1-9][0-9]*|\\frac\{-?[0-9]+\}\{0*[1-9][0-9]*\})")
+_EXPONENT: Final = re.compile(r"(?<![A-Za-z\\])[0-9.]+[eE][+-]?[0-9]+")
 _UNREADABLE: Final = "is nothing that math-verify reads"
 
 
@@ -31,6 +32,8 @@ def unreadable_golds(golds: Iterable[str], pool: GraderPool, folder: Path) -> di
     for gold in dict.fromkeys(golds):
         if len(gold) > LONGEST_ANSWER:
             reasons[gold] = f"has {len(gold)} characters; at most {LONGEST_ANSWER} can be read"
+        elif _EXPONENT.search(gold):
+            reasons[gold] = "has an exponent behind an e, which is read as Euler's e; write the number out"
         elif not is_plain_number(text := normal(gold)) and not _FRACTION.fullmatch(text):
             asked.append(gold)
     file = folder / f"golds-{_code_digest()}.jsonl"

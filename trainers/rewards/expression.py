@@ -8,6 +8,7 @@ from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 
 _EXPRESSION: Final = re.compile(r"[0-9]{1,3}(?:[+-][0-9]{1,3}){1,3}")
 _TERM: Final = re.compile(r"[+-]?[0-9]+")
+_REACHABLE: Final = re.compile(r"[+-]?[0-9]{1,4}")
 _LEADING_ZEROS: Final = re.compile(r"\b0+(?=[0-9])")
 
 
@@ -33,11 +34,7 @@ class ExpressionReward(OneByOne):
 
     def unread(self, answer: str) -> str:
         """Return the reason why a right answer cannot be read; empty if it can."""
-        try:
-            int(answer)
-        except ValueError:
-            return "is not a whole number"
-        return ""
+        return "" if _REACHABLE.fullmatch(answer) else "is not a whole number of at most four digits"
 
 
 def value_of(expression: str) -> int | None:

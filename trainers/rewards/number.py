@@ -16,6 +16,10 @@ _NUMBER: Final = re.compile(
     r"(?:(?<![0-9A-Za-z)}])[-+])?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?"
 )
 _MORE_THAN_A_NUMBER: Final = re.compile(r"\\(?!(?:[$%,;: ]|text|mathrm|mu ))|[!^]")  # \sqrt{4}, \frac12, 5!, 2^{n}
+_SIGN_APART: Final = re.compile(
+    r"(?<![0-9A-Za-z)}\s])((?:^|[=$({,:])\s*[-+])\s*(?:\\?\$|£|€)?\s*(?=[0-9.])"
+)  # -$5, - 5
+_ALGEBRA: Final = re.compile(r"[A-Za-z]\s*[+*/<>]\s*[0-9.]|[A-Za-z] ?- ?[0-9.]|[0-9]\s*[+*/<>]\s*[A-Za-z]|[<>|]")
 _MINUS: Final = str.maketrans({"\N{MINUS SIGN}": "-"})
 _LONGEST: Final = 100  # characters
 
@@ -51,8 +55,9 @@ class NumberReward(OneByOne):
 def value_of(text: str) -> Fraction | None:
     r"""Return the value of the text's only number: `\$18`, `18\text{ m}` and `x=18` have one, `\sqrt{18}` has none."""
     text = as_latex(text).replace(r"\!", "").replace("{,}", ",")  # 1,\!000 and 1{,}000
+    text = _SIGN_APART.sub(r"\1", text)
     text = text.replace(r"^\circ", "").replace(r"^{\circ}", "")
-    more = _MORE_THAN_A_NUMBER.search(text) or any(map(_is_mathematical, text))
+    more = _MORE_THAN_A_NUMBER.search(text) or _ALGEBRA.search(text) or any(map(_is_mathematical, text))
     numbers = [] if more else _NUMBER.findall(text)
     return _value(numbers[0]) if len(numbers) == 1 else None
 

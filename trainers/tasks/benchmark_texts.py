@@ -48,4 +48,4 @@ def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] 
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{place} {name}: {path} is damaged ({error}); add the benchmark anew") from error
     source = Source(ref=name, split="benchmark", rows=len(problems), sha256=hashlib.sha256(content).hexdigest())
-    return DatasetRows(problems, [], source)
+    return DatasetRows(problems, [(problem.prompt,) for problem in problems], [], source)

@@ -4,7 +4,9 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,7 @@ from trainers.tasks.data_record import Reason, Source
 from trainers.tasks.row_values import (
     MISSING,
     Turn,
+    is_chat,
     is_list,
     plain_text,
     shown,
@@ -37,6 +40,8 @@ class DatasetRows(NamedTuple):
 
     problems: list[Problem]
     """Texts without anything that a task writes around them, and final answers; no white space around either."""
+    texts: list[tuple[str, ...]]
+    """Of each problem all that may be a benchmark's: its prompt, the columns in it, and the turns of its chat."""
     left_out: list[tuple[Reason, str]]
     """Reason and line, as in the file, of each row that was left out."""
     source: Source
@@ -58,6 +63,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
     except OSError as error:
         raise ConfigError(f"task.data: {path} cannot be read: {error.strerror}") from error
     problems, left_out, faults = list[Problem](), list[tuple[Reason, str]](), dict[str, list[int]]()
+    texts = list[tuple[str, ...]]()
     columns, seen = dict[str, None](), {column: Counter[str]() for column in data.filter}
     rows, paths = 0, _Paths(data)
     for number, line in enumerate(content.split(b"\n"), 1):
@@ -74,6 +80,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
             continue
         if isinstance(problem, Problem):
             problems.append(problem)
+            texts.append(_texts(row, data, problem))
         else:
             left_out.append((problem, line.decode().strip()))
     if not rows:
@@ -89,7 +96,7 @@ def read_dataset(data: DataConfig, cache: Path, reward_columns: Mapping[str, str
     if complaints:
         raise ConfigError(*complaints)
     digest = hashlib.sha256(content).hexdigest()
-    return DatasetRows(problems, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
+    return DatasetRows(problems, texts, left_out, Source(ref=data.ref, split=data.split, rows=rows, sha256=digest))
 
 
 def dataset_file(ref: str, split: str, cache: Path) -> Path:
@@ -136,7 +143,7 @@ def _read(
     turns, problem = _prompt(row, data)
     if not problem:
         return "empty"
-    answer = _answer(row, data)
+    answer = _answer(row, data, problem)
     if not answer:
         return "no_answer"
     values = {column: value_at(row, column) for column in reward_columns}
@@ -152,7 +159,7 @@ def _prompt(row: Mapping[str, Any], data: DataConfig) -> tuple[list[Turn], str]:
     columns = data.prompt_columns
     for column in columns:
         _check_turn(row, column)
-    value = value_at(row, data.prompt) if columns == (data.prompt,) else None
+    value = _parsed(value_at(row, data.prompt)) if columns == (data.prompt,) else None
     if is_list(value):
         return _asked(turns_of(value, data.prompt), data)
     if value is not None:
@@ -160,7 +167,35 @@ def _prompt(row: Mapping[str, Any], data: DataConfig) -> tuple[list[Turn], str]:
     texts = {column: plain_text(_number_as_text(value_at(row, column)), column) for column in columns}
     if not any(texts.values()):
         return [], ""
-    return [], plain_text(COLUMN_OF_TEXT.sub(lambda name: texts[name[1]] if name[1] else name[0][0], data.prompt), "")
+    return [], _with_columns(data.prompt, texts)
+
+
+def in_text(data: DataConfig, problem: str) -> str:
+    """Return a problem of a benchmark in the text that the prompts of the data have around their only column."""
+    if data.prompt_columns == (data.prompt,) or len(set(data.prompt_columns)) > 1:
+        return problem
+    return _with_columns(data.prompt, dict.fromkeys(data.prompt_columns, problem))
+
+
+def _with_columns(text: str, values: Mapping[str, str]) -> str:
+    return plain_text(COLUMN_OF_TEXT.sub(lambda name: values[name[1]] if name[1] else name[0][0], text), "")
+
+
+def _texts(row: Mapping[str, Any], data: DataConfig, problem: Problem) -> tuple[str, ...]:
+    """Return what of a row may be a problem of a benchmark."""
+    if data.prompt_columns != (data.prompt,):
+        parts = [str(_number_as_text(value_at(row, column))) for column in data.prompt_columns]
+        return (problem.prompt, *parts, "\n".join(parts))
+    return (problem.prompt, *(content for _, content in problem.turns))
+
+
+def _parsed(value: Any) -> Any:
+    """Return a chat that a table holds as JSON in a text; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("[{"):
+        with suppress(ValueError, RecursionError):
+            if is_chat(chat := json.loads(value)):
+                return chat
+    return value
 
 
 def _check_turn(row: Mapping[str, Any], column: str) -> None:
@@ -201,21 +236,21 @@ def _allowed(value: Any, allowed: Allowed) -> bool:
 
 def _number_as_text(value: Any) -> Any:
     """Return a number as a text, a whole one without a point; anything else as it is."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return str(int(value)) if value == int(value) else repr(value)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    return str(int(value)) if value == int(value) else f"{Decimal(repr(value)):f}"  # 0.00001, as no reward reads 1e-05
 
 
-def _answer(row: Mapping[str, Any], data: DataConfig) -> str:
+def _answer(row: Mapping[str, Any], data: DataConfig, problem: str) -> str:
     value = _number_as_text(value_at(row, data.answer))
     if value is not None and value is not MISSING and not isinstance(value, str):
         if is_list(value):
             raise ValueError(f"{data.answer} is a list; it must be a text or a number, as {data.answer}.0 may be")
         raise ValueError(f"{data.answer} is {shown(value)}; it must be a text or a number")
-    turn = turn_of(row, data.answer) if "." in data.answer else None
-    if turn is not None and turn[0] in ("system", "user"):
-        chat = data.answer.rsplit(".", 2)[0]
-        raise ValueError(f"{data.answer} is a turn of the {turn[0]}, not a reply; {chat}.-1 is the last turn")
+    if "." in data.answer and (turn := turn_of(row, data.answer)) is not None:
+        _check_reply(data, *turn, problem)
     text = plain_text(value, data.answer)
     if data.answer_boxed:
         return (last_boxed(text) or "").strip()
@@ -223,6 +258,16 @@ def _answer(row: Mapping[str, Any], data: DataConfig) -> str:
         _, marker, text = text.rpartition(data.answer_after)
         return text.strip() if marker else ""
     return text
+
+
+def _check_reply(data: DataConfig, role: str, before: Sequence[Turn], problem: str) -> None:
+    """Refuse a turn of a chat that is no reply to the prompt. Raises: ValueError."""
+    chat = data.answer.rsplit(".", 2)[0]
+    if role != "assistant":
+        raise ValueError(f"{data.answer} is a turn of the {role}, not a reply; {chat}.-1 is the last turn")
+    asked = next((turn.content for turn in reversed(before) if turn.role == "user"), None)
+    if any(column.split(".")[0] == chat.split(".")[0] for column in data.prompt_columns) and asked != problem:
+        raise ValueError(f"{data.answer} replies to another turn than the prompt ends with; {chat}.-1 is the last turn")
 
 
 def _numbers(lines: list[int]) -> str:

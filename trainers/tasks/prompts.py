@@ -36,7 +36,7 @@ def chat_prompts(
     for start in range(0, len(problems), _AT_ONCE):
         chats = [[*problem.turns, ("user", problem.prompt)] for problem in problems[start : start + _AT_ONCE]]
         if system:
-            chats = [chat if chat[0][0] == "system" else [("system", system), *chat] for chat in chats]
+            chats = [chat if chat[0][0] == "system" and chat[0][1] else [("system", system), *chat] for chat in chats]
         messages = [[{"role": role, "content": content} for role, content in chat] for chat in chats]
         yield from _written(tokenizer, messages, options, add_generation_prompt=True)
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 MISSING: Final = object()
 """The value of a column that a row does not have."""
@@ -39,7 +39,7 @@ def value_at(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def is_list(value: Any) -> bool:
+def is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     """True of a list, false of a text."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -95,8 +95,11 @@ def _is_message(value: Any) -> bool:
 
 
 def _turn(message: Mapping[str, Any], place: str) -> Turn:
-    name, content = (message["role"], message["content"]) if "role" in message else (message["from"], message["value"])
-    if name not in _ROLES:
+    role, text = ("role", "content") if message.get("role") is not None and "content" in message else ("from", "value")
+    name, content = message.get(role), message.get(text)
+    if message.get("tool_calls"):
+        raise ValueError(f"{place} calls tools; only text is read")
+    if not isinstance(name, str) or name not in _ROLES:
         raise ValueError(f"{place} has the role {shown(name)}; roles are {', '.join(_ROLES)}")
     if is_list(content):  # in parts, as APIs for several kinds of media write it
         if not all(isinstance(part, Mapping) and part.get("type") == "text" for part in content):

@@ -34,7 +34,7 @@ def _texts(config: TaskConfig, cache: Path) -> set[str]:
                 datasets.append(benchmark_rows(held_out.benchmark, cache, "task.validation.benchmark"))
             elif held_out is not None:
                 datasets.append(read_dataset(held_out.dataset(config.data), cache))
-            texts = {same_text(problem.prompt) for dataset in datasets for problem in dataset.problems}
+            texts = {same_text(text) for dataset in datasets for own in dataset.texts for text in own}
         case _:
             return set()
     return texts - benchmark_texts(config.apart_from, cache)

@@ -23,7 +23,7 @@ from trainers.rewards.weighted import WeightedRewards
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
 from trainers.tasks.data_record import Reason, RewardRecord, Source
-from trainers.tasks.dataset_rows import DatasetRows, read_dataset
+from trainers.tasks.dataset_rows import DatasetRows, in_text, read_dataset
 from trainers.tasks.same_text import same_text
 from trainers.tasks.tokenizers import byte_tokenizer
 
@@ -56,18 +56,21 @@ class WordProblems:
         with faults.noted():
             rewards.append(make_rewards(config))
             columns = rewards[0].columns
-        benchmarks, datasets = set[str](), list[list[Problem]]()
+        benchmarks, datasets, tested = set[str](), list[list[Problem]](), list[Problem]()
         with faults.noted():
             benchmarks = benchmark_texts(config.apart_from, cache)
-        with faults.noted():
-            datasets.append(self._without_benchmarks(read_dataset(config.data, cache, columns), benchmarks))
-        if (held_out := config.validation) is not None and held_out.benchmark is not None:
+        held_out, held_apart = config.validation, benchmarks
+        if held_out is not None and held_out.benchmark is not None:
             with faults.noted():
                 place = "task.validation.benchmark"
-                tested = self._without_benchmarks(benchmark_rows(held_out.benchmark, cache, place, columns), benchmarks)
-                texts = {self._same(row.prompt) for row in tested}
-                datasets = [self._without_texts(rows, "like_benchmark", texts) for rows in datasets]
-                datasets.append(tested)
+                rows = benchmark_rows(held_out.benchmark, cache, place, columns)
+                tested = self._without_benchmarks(rows, benchmarks)
+                held_apart = benchmarks | {self._same(row.prompt) for row in tested}
+        with faults.noted():
+            datasets.append(self._without_benchmarks(read_dataset(config.data, cache, columns), held_apart))
+        if held_out is not None and held_out.benchmark is not None:
+            self.sources = [*self.sources[1:], *self.sources[:1]]  # first what is trained on
+            datasets.append([row._replace(prompt=in_text(config.data, row.prompt)) for row in tested])
         elif held_out is not None:
             with faults.noted(), about("task.validation"):
                 held_out_rows = read_dataset(held_out.dataset(config.data), cache, columns)
@@ -138,7 +141,8 @@ class WordProblems:
         """Return a dataset's problems without those of the benchmarks."""
         self.sources.append(dataset.source)
         self.left_out += dataset.left_out
-        return self._without_texts(dataset.problems, "like_benchmark", benchmarks)
+        left = [bool(benchmarks) and any(self._same(text) in benchmarks for text in texts) for texts in dataset.texts]
+        return self._without(dataset.problems, "like_benchmark", left)
 
     def _readable(
         self, reward: CheckedReward | WeightedRewards, datasets: Sequence[list[Problem]], cache: Path
@@ -180,10 +184,6 @@ class WordProblems:
             self.contradicting += answers.setdefault(self._same(row.question), row.answer) != row.answer
         self.repeated = len(training) + len(validation) - len(answers)
         return training, validation
-
-    def _without_texts(self, rows: Sequence[Problem], reason: Reason, texts: set[str]) -> list[Problem]:
-        """Leave out the rows whose problem is one of these texts, up to layout."""
-        return self._without(rows, reason, [bool(texts) and self._same(row.prompt) in texts for row in rows])
 
     def _without(self, rows: Sequence[Problem], reason: Reason, left: Sequence[bool]) -> list[Problem]:
         """Leave out the rows for which `left` is true, for this reason."""

@@ -104,6 +104,30 @@ def test_what_the_trainer_refuses_is_told_and_read_anew(tmp_path: Path, trainer:
     assert check_data(spec_of(), tmp_path, reader) == (SEEN, [])
 
 
+def test_all_data_of_a_space_are_waited_for_together_and_refusals_told_at_once(
+    tmp_path: Path, trainer: Trainer
+) -> None:
+    trainer.answer = InvalidSpec([data_check.SpecError("/training/task", "no")])
+    reader, spec = DataReader(wait_s=0), spec_of(space={"task.data.ref": ["one", "two", "three"]})
+    with pytest.raises(StillReading):
+        check_data(spec, tmp_path, reader)
+    trainer.may_end.set()
+    wait_until("all are read", lambda: all(reading.done() for reading in reader._readings.values()))
+    with pytest.raises(InvalidSpec):
+        check_data(spec, tmp_path, reader)
+    assert sorted(trainer.begun) == ["mine", "one", "three", "two"]
+
+
+def test_that_data_could_not_be_read_is_forgotten_after_a_while(
+    tmp_path: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_check, "_KEPT_UNREAD_S", 0.0)
+    reader, trainer.answer = DataReader(), "too much"
+    trainer.may_end.set()
+    assert check_data(spec_of(), tmp_path, reader).unchecked == ["too much"]
+    wait_until("it is forgotten", lambda: not reader._readings)
+
+
 def test_what_could_not_be_read_is_no_warning_but_unchecked(tmp_path: Path, trainer: Trainer) -> None:
     reader, trainer.answer = DataReader(), "reading data and tokenizer took longer than 900 s"
     trainer.may_end.set()

@@ -47,6 +47,12 @@ def written(*turns: tuple[str, str]) -> str:
             written(("system", "Be\nbrief."), ("user", "1 + 1? Box it.")),
         ),
         ([{"role": "system", "content": ""}, USER], written(("system", ""), ("user", "1 + 1? Box it."))),
+        (
+            [{"role": None, "content": None, "from": "human", "value": "1 + 1?"}],
+            written(("system", "Be helpful."), ("user", "1 + 1? Box it.")),
+        ),
+        (' [{"role": "user", "content": "1 + 1?"}]', written(("system", "Be helpful."), ("user", "1 + 1? Box it."))),
+        ('[{"a": 1}] is?', written(("system", "Be helpful."), ("user", '[{"a": 1}] is? Box it.'))),
         ("1 + 1?", written(("system", "Be helpful."), ("user", "1 + 1? Box it."))),
     ],
 )
@@ -56,7 +62,8 @@ def test_a_chat_is_asked_with_its_roles_up_to_the_users_last_turn(tmp_path: Path
 
 
 def test_a_system_turn_of_the_configuration_is_for_rows_without_one(tmp_path: Path) -> None:
-    rows = [{"chat": [SYSTEM, USER], "answer": 2}, {"chat": [{**USER, "content": "2 + 2?"}], "answer": 4}]
+    blank = [{"role": "system", "content": " "}, {**USER, "content": "2 + 2?"}]
+    rows = [{"chat": [SYSTEM, USER], "answer": 2}, {"chat": blank, "answer": 4}]
     prompts = [problem.prompt for problem in asked(tmp_path, rows, system="Think.").training]
     assert ["Be brief." in prompt for prompt in prompts] == [True, False]
     assert ["Think." in prompt for prompt in prompts] == [False, True]
@@ -97,6 +104,19 @@ def test_a_special_token_in_any_turn_leaves_its_row_out(tmp_path: Path) -> None:
             {"answer": "chat.1.content"},
             "chat.1.content is a turn of the user, not a reply; chat.-1",
         ),
+        ([USER, REPLY, AGAIN, REPLY], {"answer": "chat.1.content"}, "chat.1.content replies to another turn than the"),
+        (
+            [USER, REPLY, AGAIN, REPLY],
+            {"prompt": "chat.0.content", "answer": "chat.-1.content"},
+            "replies to another turn",
+        ),
+        (
+            [USER, REPLY, {"role": "tool", "content": "5"}],
+            {"answer": "chat.-1.content"},
+            "is a turn of the tool, not a",
+        ),
+        ([USER, {**REPLY, "content": None, "tool_calls": [{}]}, AGAIN], {}, "chat.1 calls tools; only text is read"),
+        ([{"role": ["user"], "content": "?"}], {}, r'chat.0 has the role \["user"\]; roles are'),
         ([SYSTEM, USER], {"prompt": "{chat}"}, "chat is .* it must be a text"),
     ],
 )

@@ -76,7 +76,9 @@ def test_validation_problems_are_not_trained_on() -> None:
 
 
 def test_an_answer_that_is_not_a_whole_number_cannot_be_judged() -> None:
-    with pytest.raises(GraderError, match=r"answers to 'x=': '1/2' is not a whole number; choose another reward"):
+    with pytest.raises(
+        GraderError, match=r"answers to 'x=': '1/2' is not a whole number of at most four digits; choose another reward"
+    ):
         TASK.judge([Problem("x=", "1/2")], [Completion("1+1", 3, truncated=False)])
 
 

@@ -152,9 +152,10 @@ def test_answers_that_are_no_numbers_can_be_left_out_and_are_counted(tmp_path: P
     ("reward", "golds", "reason"),
     [
         ("math", {"A. 12", "?"}, "is nothing that math-verify reads"),
+        ("math", {"1e-07", "2.5E3"}, "has an exponent behind an e, which is read as Euler's e; write the number out"),
         ("math", {"x" * 2001}, "has 2001 characters; at most 2000 can be read"),
-        ("number", {r"\frac{1}{2}", "½"}, "is not one number"),
-        ("expression", {"7.5", "B"}, "is not a whole number"),
+        ("number", {r"\frac{1}{2}", "½", "x/2", "n<5", "A-5", "1/x", "|5|"}, "is not one number"),
+        ("expression", {"7.5", "B", "50000", "1_0"}, "is not a whole number of at most four digits"),
         ("exact", {"."}, "holds no text to compare"),
     ],
 )
@@ -163,7 +164,7 @@ def test_golds_that_a_reward_cannot_read_are_found_before_training(
 ) -> None:
     readable = {
         "math": [r"0.\overline{3}", "½", "3²", "\N{FULLWIDTH DIGIT FIVE}", r"\text{no solution}", "B"],
-        "number": ["1,234", "3/4"],
+        "number": ["1,234", "3/4", "-$5", "18 m/s", "x = 5"],
         "expression": ["7"],
         "exact": ["A. 12"],
     }[reward]
@@ -244,7 +245,16 @@ def test_a_prompt_that_would_show_its_answer_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "read"),
-    [(18, "18"), (18.0, "18"), (0.5, "0.5"), (-3, "-3"), (" 1,200 ", "1,200"), (r"\frac{1}{2}", r"\frac{1}{2}")],
+    [
+        (18, "18"),
+        (18.0, "18"),
+        (0.5, "0.5"),
+        (0.00001, "0.00001"),
+        (-3, "-3"),
+        pytest.param(10**400, "1" + 400 * "0", id="400 digits"),
+        (" 1,200 ", "1,200"),
+        (r"\frac{1}{2}", r"\frac{1}{2}"),
+    ],
 )
 def test_an_answer_may_be_a_number(tmp_path: Path, answer: object, read: str) -> None:
     path = write(tmp_path, [line(number) for number in range(20)])
@@ -349,6 +359,25 @@ def test_validation_may_be_a_benchmark_from_which_the_data_is_kept_apart(tmp_pat
     few = task(tmp_path, validation={"benchmark": "held", "problems": 2})
     assert few.validation == [problems.validation[0], problems.validation[2]]
     assert few.training == problems.training
+
+
+def test_a_benchmark_is_kept_apart_from_columns_and_turns_and_asked_as_the_data_are(tmp_path: Path) -> None:
+    write(tmp_path, [line(n) for n in range(30)])
+    add_benchmark(tmp_path, "held", [f"WHAT is {n} and 1?" for n in (3, 77)])
+    data = {"ref": "sums", "prompt": "Problem: {problem}", "suffix": ""}
+    assert left_out(task(tmp_path, data=data, apart_from=["held"])) == {"like_benchmark": 1}
+    problems = task(tmp_path, data=data, validation={"benchmark": "held"})
+    assert [problem.prompt for problem in problems.validation] == [f"Problem: WHAT is {n} and 1?" for n in (3, 77)]
+    assert len(problems.training) == 29
+    several = {**data, "prompt": "{task} {problem}"}
+    write(tmp_path, [line(n, task="Add:") for n in range(30)], name="tasks")
+    assert left_out(task(tmp_path, data=several | {"ref": "tasks"}, apart_from=["held"])) == {"like_benchmark": 1}
+    turns = [{"role": "user", "content": "What is 3 and 1?"}, {"role": "assistant", "content": "4?"}]
+    chat = [*turns, {"role": "user", "content": "Check it."}]
+    write(tmp_path, [*(line(n) for n in range(20, 30)), line(3, problem=chat)], name="chats")
+    assert left_out(task(tmp_path, data={"ref": "chats", "template": "chat"}, apart_from=["held"])) == {
+        "like_benchmark": 1
+    }
 
 
 def test_a_benchmark_to_validate_on_is_kept_apart_from_others(tmp_path: Path) -> None:
