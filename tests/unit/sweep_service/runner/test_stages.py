@@ -174,6 +174,19 @@ def test_a_proposal_that_training_refuses_is_named_with_the_reason() -> None:
         next_records(stored, configs, trials, [])
 
 
+@pytest.mark.parametrize("strategy", DRAWING)
+def test_a_config_of_before_with_a_number_that_arithmetic_made_is_not_proposed_again(strategy: str) -> None:
+    sweep, configs, trials = sweep_of(
+        space={"loss.epsilon": [0.2, 0.3]}, search={"strategy": strategy, "num_configs": 2}
+    )
+    while found := next_records(sweep, configs, trials, []):
+        configs, trials = [*configs, *found[0]], [*trials, *ended(found[1], TrialState.FAILED)]
+    last = configs[-1].model_copy(update={"params": {"loss.epsilon": configs[-1].params["loss.epsilon"] + 1e-16}})
+    search = sweep.spec.search.model_copy(update={"num_configs": 3})
+    sweep = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"search": search})})
+    assert next_records(sweep, [*configs[:-1], last], trials, []) is None
+
+
 def test_a_proposal_that_a_baseline_has_tried_makes_no_trials() -> None:
     sweep, configs, trials = sweep_of(
         space={"loss.beta1": [0], "loss.beta2": [0]}, search={"strategy": "random", "num_configs": 3}

@@ -158,7 +158,15 @@ def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
     for values, equal in (((0.0, 0.0, 0.0), 3), ((0.5, 0.5, 0.1), 2), ((0.5, 0.4, 0.4), 1)):
         found = leader(configs, trials, dict(zip(("t-a", "t-b", "t-c"), values, strict=True)), None)
         assert found is not None
-        assert (found.config.id, found.equal, found.configs) == ("a", equal, 3)
+        assert (found.config.id, found.equal, found.configs, found.diverged) == ("a", equal, 3, False)
+
+
+def test_the_leader_tells_that_every_trial_diverged() -> None:
+    configs = [config(name, number, Role.SPACE) for number, name in enumerate("ab")]
+    trials = [trial(f"t-{name}", TrialState.DIVERGED, config=name) for name in "ab"]
+    found = leader(configs, trials, {"t-a": 0.0, "t-b": 0.0}, None)
+    assert found is not None
+    assert (found.equal, found.diverged) == (2, True)
 
 
 def test_with_the_mean_reward_a_diverged_trial_counts_what_the_spec_says() -> None:
