@@ -59,7 +59,7 @@ def test_every_question_about_a_sweep(served: Served, client: Client) -> None:
 
 def test_every_method_takes_a_sweeps_name_in_place_of_its_id(served: Served, client: Client) -> None:
     sweep = client.submit(SPEC | {"name": "by-name"})
-    play(served.store, sweep.id)
+    fence = play(served.store, sweep.id)
     others: dict[str, list[Any]] = {
         "curves": [["entropy"]],
         "config_curves": [["entropy"]],
@@ -95,11 +95,13 @@ def test_every_method_takes_a_sweeps_name_in_place_of_its_id(served: Served, cli
     assert client.pause("by-name").desired_state == "PAUSE"
     assert client.wait("by-name", until=lambda view: view.desired_state == "PAUSE").id == sweep.id
     assert client.resume(sweep.id[-6:]).desired_state == "RUN"
-    client.submit(SPEC | {"name": "by-name"})
-    for change in (client.pause, client.delete, client.retry_failed):
-        with pytest.raises(ServiceError, match="give the id of the one that you mean"):
-            change("by-name")
-    assert client.get("by-name").id != sweep.id
+    newest = client.submit(SPEC | {"name": "by-name"}).id
+    assert client.get("by-name").id == newest
+    for end_first in (lambda: None, lambda: (finish(served.store, fence), client.cancel(newest))):
+        end_first()
+        for change in (client.pause, client.delete, client.retry_failed):
+            with pytest.raises(ServiceError, match=r"^2 sweeps .*give the id of the one that you mean"):
+                change("by-name")
 
 
 def test_a_list_of_several_pages_comes_whole(served: Served, client: Client) -> None:

@@ -325,7 +325,11 @@ def test_a_grid_is_given_values_and_a_search_configs(served: Served, sweeps: Swe
 def test_the_report_of_a_running_sweep_is_waited_for(served: Served, sweeps: Sweeps) -> None:
     sweep_id, store = served.submit(), served.store
     late = sweeps("report", "--timeout", "0")
-    assert (late.code, f"{sweep_id} is QUEUED" in late.err, "sweeps worker --check" in late.err) == (9, True, True)
+    assert (
+        late.code,
+        f"{sweep_id} is QUEUED, and has an interim" in late.err,
+        "sweeps worker --check" in late.err,
+    ) == (9, True, True)
     claim(store, sweep_id)
     with whenever_asked(store, sweep_id, lambda: store.put_interim_report(sweep_id, "one", REPORT)):
         ran = sweeps("report", "--format", "md")
