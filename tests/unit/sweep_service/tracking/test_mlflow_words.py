@@ -23,6 +23,7 @@ from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from trainers.record.metrics import EVALUATION_METRICS, STEP_METRICS
 
 DRAWN = {"loss.beta1": {"type": "float", "low": 0.0, "high": 1.0}}
+NONE = {"ppo_clip": False, "dapo": False}
 
 
 def records(**changes: object) -> tuple[Sweep, list[Config], list[Trial]]:
@@ -200,6 +201,7 @@ def test_the_view_begins_with_entropy_benchmarks_reward_and_the_objective(
         ({"space": {"optimizer.learning_rate": [1e-5, 2e-5, 4e-5]}}, 4, False),  # four, but longer
         ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 30}}, 31, False),
         ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 1}}, 2, True),
+        ({"space": DRAWN, "search": {"strategy": "tpe", "num_configs": 30}, "baselines": NONE}, 30, False),
     ],
 )
 def test_the_list_of_runs_is_the_legend_where_a_charts_own_has_no_room(
