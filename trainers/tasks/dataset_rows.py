@@ -240,7 +240,7 @@ def _number_as_text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, float) or not math.isfinite(value):
         return value
-    return str(int(value)) if value == int(value) else f"{Decimal(repr(value)):f}"  # 0.00001, as no reward reads 1e-05
+    return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"  # 0.00001, as no reward reads 1e-05
 
 
 def _answer(row: Mapping[str, Any], data: DataConfig, problem: str) -> str:
