@@ -43,6 +43,8 @@ def test_a_package_that_takes_a_name_of_ours_is_told(site: Path) -> None:
     assert "more than one reward is named 'exact'" in warning
 
 
-def test_a_plan_warns_of_a_reward_that_it_does_not_know(store: Store, tmp_path: Path) -> None:
+def test_a_plan_says_that_a_reward_is_unknown_here_and_its_data_unread(store: Store, tmp_path: Path) -> None:
     plan = SweepService(store, Settings(home=tmp_path)).plan(spec(reward="nummber"))
-    assert any("there is no reward 'nummber' on this machine; did you mean 'number'?" in text for text in plan.warnings)
+    assert any(
+        "there is no reward 'nummber' on this machine; did you mean 'number'?" in text for text in plan.unchecked
+    )
