@@ -38,7 +38,19 @@ def chat_prompts(
         if system:
             chats = [chat if chat[0][0] == "system" and chat[0][1] else [("system", system), *chat] for chat in chats]
         messages = [[{"role": role, "content": content} for role, content in chat] for chat in chats]
-        yield from _written(tokenizer, messages, options, add_generation_prompt=True)
+        for chat, text in zip(chats, _written(tokenizer, messages, options, add_generation_prompt=True), strict=True):
+            _check_whole(chat, text)
+            yield text
+
+
+def _check_whole(chat: Sequence[tuple[str, str]], text: str) -> None:
+    """Refuse a template that writes a chat without one of its turns; the thoughts of earlier replies may go."""
+    for role, content in chat:
+        if content.rpartition("</think>")[2].strip() not in text:
+            raise ConfigError(
+                f"task.data: the model's chat template leaves out the turn of the {role} {content!r:.60}; take a model "
+                "whose template writes it, or leave such turns out of the data"
+            )
 
 
 def token_ids(tokenizer: Any, prompts: Sequence[str], *, chat: bool) -> list[list[int]]:

@@ -1,3 +1,4 @@
+import json
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_a_template_writes_the_same_date_every_day() -> None:
 def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no chat template; use template raw, or a model that has one"):
         chat_prompt(BASE, "1?", None, {})
+
+
+def test_a_template_that_leaves_out_a_turn_is_refused_but_thoughts_may_go() -> None:
+    last = "{{ messages[-1].content }}{% if messages[1] %}{{ messages[1].content.split('</think>')[-1] }}{% endif %}"
+    tokenizer = chats.base_tokenizer(chat_template=last)
+    with pytest.raises(ConfigError, match=r"leaves out the turn of the system 'Think\.'; take a model whose template"):
+        chat_prompt(tokenizer, "1?", "Think.", {})
+    turns = json.dumps([("user", "2?"), ("assistant", "<think>One.</think> 1")])
+    assert list(chat_prompts(tokenizer, [Problem("2?", "", turns_json=turns)], None, {})) == ["2? 1"]
 
 
 def test_what_a_template_refuses_is_told() -> None:
