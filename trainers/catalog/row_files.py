@@ -134,12 +134,25 @@ def _parquet(path: Path) -> Iterator[Any]:
     for name, feature in (table.features or {}).items():
         if isinstance(feature, datasets.Image | datasets.Audio | datasets.Video):
             raise ConfigError(f"{path.name}: column {name} holds no text ({type(feature).__name__}); only text is used")
+    narrow = {
+        name: feature.dtype
+        for name, feature in (table.features or {}).items()
+        if isinstance(feature, datasets.Value) and feature.dtype in ("float16", "float32")
+    }
     try:
-        yield from table
+        for row in table:
+            yield row | {name: _shortest(row[name], dtype) for name, dtype in narrow.items()}
     except ValueError as error:
         if repeated := _REPEATED_COLUMN.match(str(error)):
             _check_columns([repeated[1]] * 2)
         raise
+
+
+def _shortest(value: float | None, dtype: str) -> float | None:
+    """Return the number with the fewest digits that a narrow type holds as this value: 0.1 for 0.10000000149011612."""
+    import numpy
+
+    return value if value is None else float(str(numpy.dtype(dtype).type(value)))
 
 
 def _plain(value: Any, place: str) -> Any:

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from trainers.catalog.add_from_disk import add_local_dataset
@@ -103,6 +104,24 @@ def test_parquet_keeps_nested_columns_and_dates_become_texts(tmp_path: Path) -> 
     add_local_dataset(tmp_path / "rows.parquet", tmp_path / "cache", "mine")
     assert kept(tmp_path / "cache") == [
         {"chat": [{"role": "user", "content": "hi"}], "when": "2024-02-29", "score": None}
+    ]
+
+
+def test_narrow_numbers_of_parquet_keep_the_digits_that_they_have(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    numbers = [0.1, 1 / 3, None, float("nan")]
+    types = {"half": pyarrow.float16(), "single": pyarrow.float32(), "double": pyarrow.float64()}
+    half = [number if number is None else numpy.float16(number) for number in numbers]
+    table = {name: pyarrow.array(half if name == "half" else numbers, kind) for name, kind in types.items()}
+    parquet.write_table(pyarrow.table(table), tmp_path / "rows.parquet")
+    add_local_dataset(tmp_path / "rows.parquet", tmp_path / "cache", "mine")
+    assert kept(tmp_path / "cache") == [
+        {"half": 0.1, "single": 0.1, "double": 0.1},
+        {"half": 0.3333, "single": 0.33333334, "double": 1 / 3},
+        {"half": None, "single": None, "double": None},
+        {"half": None, "single": None, "double": None},
     ]
 
 
