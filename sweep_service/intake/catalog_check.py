@@ -13,7 +13,7 @@ from sweep_service.errors import InvalidSpec, SpecError
 from sweep_service.intake.benchmark_check import benchmark_errors, context_errors
 from sweep_service.sweep.spec import Benchmarks, SweepSpec
 from trainers.catalog.entries import KINDS, AnyEntry, BenchmarkEntry, DatasetEntry, Entry, ModelEntry, all_entries
-from trainers.config import DataConfig, PretrainedModel, TrainingConfig, WordProblemsTask
+from trainers.config import CountdownTask, DataConfig, PretrainedModel, TrainingConfig, WordProblemsTask
 
 _PARTS = ("task", "model", "rollout", "evaluation")
 _ENOUGH = 50
@@ -121,14 +121,16 @@ def entries_of(config: TrainingConfig) -> set[tuple[type[Entry], str]]:
 def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
     """Return the configurations whose data a trainer can read before the sweep runs: the base, and those of the space.
 
-    A task that makes its problems itself has nothing to read, unless a pretrained model's tokenizer reads its prompts.
+    A task that makes its problems itself has nothing to read, unless a pretrained model's tokenizer reads its prompts,
+    or its settings may ask for more problems than there are.
     """
     if spec.trainer is not None:
         return []
     in_space = _configs(spec) if any(name.startswith(("task", "model")) for name in spec.space.names) else []
     different = dict[str, TrainingConfig]()
     for config in (spec.base, *in_space):
-        if isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask):
+        made = isinstance(config.task, CountdownTask) and config.task != CountdownTask()  # perhaps more than there are
+        if made or isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask):
             different.setdefault(config.model_dump_json(include={"task", "model"}), config)
     return list(different.values())
 

@@ -43,7 +43,7 @@ def wrong_ranges(
         anchor: a point with values for the other parameters.
     """
     ranges = {name: values for name, values in space.root.items() if isinstance(values, Float | Int)}
-    most = min(_MOST_OF_RANGE, _MOST_OF_SPACE // max(1, sum(values.size is not None for values in ranges.values())))
+    most = min(_MOST_OF_RANGE, _MOST_OF_SPACE // max(1, len(ranges)))
     result = dict[str, WrongRange]()
     for name, values in ranges.items():
         reasons = {value: complaints({**anchor, name: value}) for value in _first_values(values, most)}
@@ -54,7 +54,8 @@ def wrong_ranges(
         usable = sorted(reasons.keys() - refused)
         if usable and not {values.low, values.high}.issuperset(refused):
             why = f"{refused[0]:.6g}: {reasons[refused[0]][0].detail}"
-            remedy = _remedy(values, usable, max(reasons))
+            tried = reasons if values.size is not None else [value for value in reasons if value == int(value)]
+            remedy = _remedy(values, usable, max(tried, default=values.high))
             detail = f"training takes only some of its values; {remedy} ({why})"
             result[name] = WrongRange(SpecError(pointer(("space", name)), detail), set(refused))
     return result

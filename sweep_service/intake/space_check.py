@@ -1,6 +1,7 @@
 """Checks a search space's points on training: names that it lacks, values that it refuses or reads as other values."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -27,6 +28,8 @@ MAX_POINTS: Final = 500
 """Largest number of points that are tried one by one, and so of a grid; each takes a tenth of a millisecond."""
 MAX_LISTED: Final = 500
 """Largest number of values that the lists of a space have together; each is tried by itself, too."""
+_SPREAD: Final = (math.sqrt(5) - 1) / 2
+"""Share of a space between two points that are tried, so that no dimension always has the same value in them."""
 _TOLD: Final = 5
 """Values, reasons and points that are named; the others are counted."""
 
@@ -91,7 +94,8 @@ def point_errors(spec: SweepSpec) -> list[SpecError]:
     finite = SearchSpace({**space.root, **lows})
     size = finite.grid_size()
     number = min(size, MAX_POINTS)
-    spread = (finite.point(index * size // number) for index in range(number))
+    stride = next(step for step in range(max(1, round(_SPREAD * size)), 2 * size + 2) if math.gcd(step, size) == 1)
+    spread = (finite.point(index * stride % size) for index in range(number))
     for point in chain(spread, space.corners() if lows or number < size else ()):
         if error := point_error(spec, point):
             return [error]

@@ -54,7 +54,8 @@ def _lacks_slopes(spec: SweepSpec) -> str | None:
     if rollouts < FEWEST_ROLLOUTS and not any(
         name == "steps" or name.startswith("rollout") for name in spec.space.names
     ):
-        return f"a trial has {rollouts} rollout{'s' * (rollouts != 1)}, and a line through its entropy needs {FEWEST_ROLLOUTS}"
+        number = f"{rollouts} rollout{'s' * (rollouts != 1)}"
+        return f"a trial has {number}, and a line through its entropy needs {FEWEST_ROLLOUTS}"
     return None
 
 

@@ -102,6 +102,8 @@ class DataConfig(Frozen):
         return tuple(name for name in COLUMN_OF_TEXT.findall(self.prompt) if name) or (self.prompt,)
 
     def _refusals(self) -> Iterator[str]:
+        if "{" in COLUMN_OF_TEXT.sub("", self.prompt) or "}" in COLUMN_OF_TEXT.sub("", self.prompt):
+            yield f"prompt {self.prompt!r:.100} has a brace that is none of a column's; write {{{{ and }}}} for braces"
         if self.answer in self.prompt_columns:
             yield f"prompt and answer are both {self.answer}: every prompt would show its answer; name another column"
         if self.answer_boxed and self.answer_after is not None:

@@ -248,6 +248,9 @@ def _answer(row: Mapping[str, Any], data: DataConfig, problem: str) -> str:
     if value is not None and value is not MISSING and not isinstance(value, str):
         if is_list(value):
             raise ValueError(f"{data.answer} is a list; it must be a text or a number, as {data.answer}.0 may be")
+        if isinstance(value, Mapping) and value:
+            inside = f"{data.answer}.{next(iter(value))}"
+            raise ValueError(f"{data.answer} is an object; it must be a text or a number, as {inside} may be")
         raise ValueError(f"{data.answer} is {shown(value)}; it must be a text or a number")
     if "." in data.answer and (turn := turn_of(row, data.answer)) is not None:
         _check_reply(data, *turn, problem)
@@ -321,8 +324,10 @@ def _has(columns: Mapping[str, None], column: str) -> bool:
 def _unmatched(filters: Filter, seen: Mapping[str, Counter[str]], columns: Mapping[str, None]) -> Iterator[str]:
     for column, allowed in filters.items():
         values = seen[column]
-        if column.partition(".")[0] in columns and not any(_allowed(json.loads(v), allowed) for v in values):
+        parts = [allowed] if isinstance(allowed, Range) else [(one,) for one in allowed]
+        absent = [part for part in parts if not any(_allowed(json.loads(value), part) for value in values)]
+        if column.partition(".")[0] in columns and absent:
             present = ", ".join(value for value, _ in values.most_common(_SHOWN_VALUES))
             more = ", …" if len(values) > _SHOWN_VALUES else ""
-            expected = str(allowed) if isinstance(allowed, Range) else " or ".join(map(json.dumps, allowed))
+            expected = " or ".join(str(part) if isinstance(part, Range) else json.dumps(*part) for part in absent)
             yield f"task.data.filter.{column}: no row has {expected}; there are {present}{more}"

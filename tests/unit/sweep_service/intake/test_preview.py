@@ -168,6 +168,14 @@ def test_other_rows_or_columns_are_read_anew(tmp_path: Path, trainer: Trainer, c
 # the process
 
 
+def test_a_task_that_would_make_more_problems_than_there_are_is_refused(tmp_path: Path) -> None:
+    few = spec_of(training={"task": {"name": "countdown", "numbers": 2}})
+    with pytest.raises(InvalidSpec) as refused:
+        check_data(few, tmp_path, DataReader())
+    ((place, detail),) = [(error.pointer, error.detail) for error in refused.value.errors]
+    assert (place, "only 506 different ones were found" in detail) == ("/training/task/problems", True)
+
+
 def test_a_trainer_that_reads_gets_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = list[dict[str, str]]()
 

@@ -1,5 +1,6 @@
 """A range of which training takes only some values is refused with what to write instead."""
 
+import re
 from typing import Any
 
 import pytest
@@ -84,4 +85,16 @@ def test_values_that_are_right_alone_and_wrong_together_are_found_between_the_co
     sizes = {"steps": number(32, 64_000, step=8), "rollout.prompts_per_minibatch": [8, 1]}
     told = refusals(drawn(sizes | BETA, training={"device_batch": 16}))
     assert told.keys() == {"/space"}
-    assert '"rollout.prompts_per_minibatch": 1, "steps": 280} cannot run: steps 280 is' in told["/space"]
+    assert re.search(r'"rollout.prompts_per_minibatch": 1, "steps": (\d+)} cannot run: steps \1 is', told["/space"])
+
+
+def test_no_dimension_has_one_value_in_all_combinations_that_are_tried() -> None:
+    sizes = {"rollout.prompts_per_rollout": [8, 16], "steps": number(16, 48, step=2)}  # 34 combinations of 500 numbers
+    few = {"rollout": {"prompts_per_rollout": 8, "completions_per_prompt": 4, "prompts_per_minibatch": 4}}
+    told = refusals(drawn({"optimizer.warmup_steps": number(0, 499)} | sizes, training=few))
+    assert "cannot run: steps" in told["/space"]
+
+
+def test_a_remedy_for_a_float_range_goes_as_far_as_the_range() -> None:
+    wide = {"steps": {"type": "float", "low": 31, "high": 100001, "log": True}}
+    assert "high: 100000, step: 8}" in refusals(drawn(wide | BETA))["/space/steps"]
