@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.contract.losses import VARIANTS, Row, any_params, label, quick, rows, run, weight, with_bounds
@@ -45,6 +45,8 @@ def test_gradient_weight_equals_the_closed_form_for_any_parameters(
     name: str, data: st.DataObject, tokens: list[Row]
 ) -> None:
     params = data.draw(any_params(name))
+    clamp = getattr(params, "log_ratio_clamp", None)  # of exp(0.7) the closed form may take the logarithm for more
+    assume(clamp is None or all(abs(abs(delta) - clamp) > 1e-9 for delta, _ in tokens))
     _, grad_BT = run(params, tokens)
     torch.testing.assert_close(grad_BT, expected_gradient(params, tokens), rtol=1e-9, atol=1e-12)
 
