@@ -119,7 +119,9 @@ def entries_of(config: TrainingConfig) -> set[tuple[type[Entry], str]]:
 
 
 def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
-    """Return the configurations whose data a trainer can read before the sweep runs: the base, and those of the space.
+    """Return the configurations whose data a trainer can read before the sweep runs.
+
+    These are the points of the space that differ in data or model; first the base, if comparators are trained as it is.
 
     A task that makes its problems itself has nothing to read, unless a pretrained model's tokenizer reads its prompts,
     or its settings may ask for more problems than there are.
@@ -128,7 +130,8 @@ def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
         return []
     in_space = _configs(spec) if any(name.startswith(("task", "model")) for name in spec.space.names) else []
     different = dict[str, TrainingConfig]()
-    for config in (spec.base, *in_space):
+    base = [spec.base] if spec.comparators or not in_space else []
+    for config in (*base, *in_space):
         made = isinstance(config.task, CountdownTask) and config.task != CountdownTask()  # perhaps more than there are
         if made or isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask):
             different.setdefault(config.model_dump_json(include={"task", "model"}), config)

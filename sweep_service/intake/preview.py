@@ -25,7 +25,7 @@ class CheckedData(NamedTuple):
     """What is known of a sweep's data before it runs."""
 
     preview: Preview | None
-    """Of the base configuration; None if its task makes its problems itself and its policy starts from scratch."""
+    """The first data read; None if the task makes its problems itself and the policy starts from scratch."""
     unchecked: list[str]
     """Reasons why data could not be read here; trials read it."""
 
@@ -54,10 +54,10 @@ def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> Che
 
 
 def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData) -> SweepPlan:
-    """Return the plan with prompts and data of the base configuration, and with what could not be checked."""
+    """Return the plan with the prompts and data that were read first, and with what could not be checked."""
     changes: dict[str, Any] = {"unchecked": checked.unchecked}
     if (preview := checked.preview) is not None:
-        warnings = [*plan.warnings, *_warnings(spec.base, preview)]
+        warnings = [*plan.warnings, *_warnings(read_configs(spec)[0], preview)]
         changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
     return plan.model_copy(update=changes)
 

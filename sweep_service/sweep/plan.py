@@ -52,7 +52,7 @@ class SweepPlan(Record):
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
     benchmarks: BenchmarksPlan | None = Field(default=None, description="Their cost beside the training.")
     prompts: tuple[Prompt, ...] = Field(
-        default=(), description="Three of the base configuration, as a pretrained model reads them."
+        default=(), description="Three of the base configuration, or of the first point of a space of data or models."
     )
     data: DataRecord | None = Field(default=None, description="Of a pretrained model: the problems, counted.")
     unchecked: list[str] = Field(default=[], description="Reasons why data could not be read here; trials read it.")

@@ -143,6 +143,10 @@ def test_all_data_of_a_space_are_read_and_the_first_are_shown(tmp_path: Path, tr
     space = {"task.data.ref": ["one", "two", "mine"], "loss.beta1": [0, 1], "evaluation.samples_per_problem": [8, 16]}
     assert check_data(spec_of(space=space), tmp_path, DataReader()) == (SEEN, [])
     assert (trainer.begun[0], sorted(trainer.begun)) == ("mine", ["mine", "one", "two"])
+    trainer.begun.clear()
+    alone = {"space": {"task.data.ref": ["one", "two"]}, "baselines": {"dapo": False, "ppo_clip": False}}
+    assert check_data(spec_of(**alone), tmp_path, DataReader()) == (SEEN, [])
+    assert sorted(trainer.begun) == ["one", "two"]  # no trial has the data of the base
     many = spec_of(space={"task.data.ref": [f"d-{number}" for number in range(9)]})
     said = "2 more combinations of data and model in the space are not read here"
     assert check_data(many, tmp_path, DataReader()) == (SEEN, [said])
