@@ -22,7 +22,7 @@ _MOST_CONFIGS: Final = 8
 
 
 class CheckedData(NamedTuple):
-    """What is known of a sweep's data before it runs."""
+    """The data of a sweep, as far as they are known before it runs."""
 
     preview: Preview | None
     """The first data read; None if the task makes its problems itself and the policy starts from scratch."""

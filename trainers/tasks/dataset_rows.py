@@ -41,7 +41,7 @@ class DatasetRows(NamedTuple):
     problems: list[Problem]
     """Texts without anything that a task writes around them, and final answers; no white space around either."""
     texts: list[tuple[str, ...]]
-    """Of each problem all that may be a benchmark's: its prompt, the columns in it, and the turns of its chat."""
+    """Texts of each problem that may be a benchmark's: its prompt, the columns in it, and the turns of its chat."""
     left_out: list[tuple[Reason, str]]
     """Reason and line, as in the file, of each row that was left out."""
     source: Source

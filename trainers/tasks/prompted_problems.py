@@ -70,7 +70,7 @@ class PromptedProblems:
             raise ConfigError(f"task.data: every problem for {part} holds a special token of the tokenizer")
         if chat:
             prompts = chat_prompts(self._tokenizer, readable, data.system, data.template_options)
-            readable = [p._replace(prompt=text, turns_json="") for p, text in zip(readable, prompts, strict=True)]
+            readable = [p._replace(prompt=text) for p, text in zip(readable, prompts, strict=True)]
         sized = by_length(self._tokenizer, readable, config.max_prompt_tokens, part, chat=chat)
         if not chat:
             first = token_ids(self._tokenizer, [sized.short[0].prompt], chat=False)[0]
