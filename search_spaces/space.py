@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, ConfigDict, JsonValue, RootModel, field_validator
+from pydantic_core import PydanticCustomError
 
 from search_spaces.distributions import Base, Distribution, Scalar
 
@@ -14,6 +15,8 @@ Point = dict[str, Scalar]
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _TYPES = ("float", "int", "categorical", "fixed")
+_OF_RANGES = {"type", "distribution", "low", "high", "min", "max", "log", "step", "choices", "values", "value"}
+"""Names in mappings that are meant as distributions, here or by other tuners."""
 _MAX_NAMES = 64
 _MAX_CORNERS = 256
 
@@ -22,6 +25,9 @@ def _expand(value: object) -> object:
     """Read a bare list as categorical and a bare value as fixed."""
     if isinstance(value, Mapping):
         kind = cast("Mapping[str, object]", value).get("type")
+        if kind is None and (inner := _inner_name(value)):
+            words = "a group is varied by the dotted names of its settings, as in GROUP.{inner}"
+            raise PydanticCustomError("group_in_space", words, {"inner": inner})
         if kind not in _TYPES:
             raise ValueError(
                 f"{'there is no type' if kind is None else f'the type is {kind!r}'}, but a distribution's type is "
@@ -32,6 +38,15 @@ def _expand(value: object) -> object:
     if isinstance(value, list | tuple):
         return {"type": "categorical", "choices": value}
     return {"type": "fixed", "value": value}
+
+
+def _inner_name(value: object) -> str:
+    """Return the dotted name to which a mapping leads that is no distribution; empty if it is one, or is empty."""
+    names = list[str]()
+    while isinstance(value, Mapping) and value and not _OF_RANGES & value.keys():
+        name, value = next(iter(cast("Mapping[object, object]", value).items()))
+        names.append(str(name))
+    return ".".join(names)
 
 
 Entry = Annotated[

@@ -33,7 +33,7 @@ def _read(request_type: type[AnyRequest], raw: object, refused: str) -> AnyReque
     try:
         return request_type.model_validate(raw)
     except ValidationError as error:
-        settings = Settings(settings_of(request_type).owners, around=settings_of_specs())
+        settings = Settings(settings_of(request_type).owners, around=settings_of_specs(), around_stays=True)
         reasons = complaints(error, raw if isinstance(raw, Mapping) else {}, settings)
         raise InvalidSpec([SpecError(pointer(one.path), one.sentence) for one in reasons], refused) from error
 

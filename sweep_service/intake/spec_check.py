@@ -62,7 +62,7 @@ def parse_spec(raw: object, *, of_before: bool = False) -> SweepSpec:
     if spec is not None:
         errors += _errors_of_whole(spec, sound=not errors and not base, of_before=of_before)
     if errors or base:
-        raise InvalidSpec([*errors, *(_error(complaint, "training") for complaint in base)])
+        raise InvalidSpec(list(dict.fromkeys([*errors, *(_error(complaint, "training") for complaint in base)])))
     assert spec is not None
     return spec
 
@@ -169,4 +169,4 @@ def _error(complaint: Complaint, *above: str) -> SpecError:
 def settings_of_specs() -> Settings:
     """Return the settings of a spec with those of its training, which the spec's own schema leaves open."""
     inner = {f"training.{name}": owners for name, owners in settings_of(TrainingConfig).owners.items()}
-    return Settings({**settings_of(SweepSpec).owners, **inner})
+    return Settings({**inner, **settings_of(SweepSpec).owners})

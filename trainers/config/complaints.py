@@ -25,6 +25,14 @@ _MOST_OF_A_GROUP: Final = 6
 """Settings that are named where a group was given as one value."""
 _MOST_SIMILAR: Final = 3
 """Settings that a misspelt name may mean."""
+_SIMILAR: Final = 0.6
+"""Likeness of two names, from 0 to 1, from which on one may be the other, misspelt."""
+_ALMOST_SAME: Final = 0.9
+"""Likeness from which on it surely is."""
+_SAME: Final = 1.0
+"""Likeness of one name."""
+_NEARER: Final = 0.12
+"""Likeness that a name of the same group has in advance."""
 _LONGEST_DETAIL: Final = 400
 """Characters of a sentence, which may repeat what somebody wrote."""
 _LONGEST_NAME: Final = 60
@@ -55,6 +63,8 @@ class Settings:
     """Tags of the variants that have a setting (such as losses), by its dotted name."""
     around: "Settings | None" = None
     """Settings of the document that this one is a part of, which may be meant."""
+    around_stays: bool = False
+    """True if those around cannot be changed with this document, which is told then what can."""
 
     @cached_property
     def by_last_part(self) -> Mapping[str, Sequence[str]]:
@@ -97,7 +107,8 @@ def complaints(error: ValidationError, raw: object, settings: Settings) -> list[
 def _complaint(path: Place, item: Any, settings: Settings) -> Complaint:
     value = item["input"]
     if item["type"] == "extra_forbidden":
-        return Complaint(path, _unknown(path, _short_text(value), settings), unknown=True)
+        inner, value = _only_names(value)
+        return Complaint(path, _unknown(path, inner, _short_text(value), settings), unknown=True)
     plainer = _PLAIN_VALUE if _is_of_plain_type(item) else _PLAINER.get(item["type"])
     group = next((part for part in reversed(path) if isinstance(part, str)), "kind")
     detail = (
@@ -141,6 +152,7 @@ _PLAINER: Final = {
     "bool_type": "true or false is needed",
     "model_attributes_type": "a mapping is needed",
     "model_type": "a mapping is needed",
+    "group_in_space": "a group is varied by the dotted names of its settings; write {group}.{inner}: …",
     "union_tag_not_found": "{discriminator} is missing, which says what the rest means",
     "union_tag_invalid": "there is no {group} '{tag}'; there are {expected_tags}",
     "string_pattern_mismatch": NAME_RULE,
@@ -177,11 +189,21 @@ def _place_and_value(raw: object, location: Place, missing: bool) -> tuple[Place
     return tuple(path), raw
 
 
+def _only_names(value: object) -> tuple[Place, object]:
+    """Return the names that lead into a mapping as far as it has one name alone, and the value there."""
+    names: Place = ()
+    while isinstance(value, Mapping) and len(value) == 1:
+        ((name, value),) = value.items()
+        names += (str(name),)
+    return names, value
+
+
 @lru_cache(maxsize=1000)
-def _unknown(path: Place, value: str | None, settings: Settings) -> str:
+def _unknown(path: Place, inner: Place, value: str | None, settings: Settings) -> str:
     """Say that there is no such setting, and which one is probably meant.
 
     Args:
+        inner: names below it, as far as there is one alone.
         value: what it was set to, if that is a short text.
     """
     *groups, last = map(str, path)
@@ -189,44 +211,66 @@ def _unknown(path: Place, value: str | None, settings: Settings) -> str:
         return f"dotted names stand in a space and on a command line; nest it here: {written(last, '…')}"
     if owners := settings.owners.get(".".join([*groups, last])):
         return f"only {', '.join(dict.fromkeys(owners))} {'have' if len(set(owners)) > 1 else 'has'} this setting"
-    if meant := _meant(groups, last, value, settings):
+    whole = tuple(".".join(map(str, (*path, *inner))).split("."))
+    if meant := _meant(groups, last, whole, value, settings, _ALMOST_SAME):
         return f"there is no such setting; did you mean {meant}?"
-    if settings.around and (meant := _meant((), last, value, settings.around)):
-        return f"there is no such setting here; did you mean {meant} of the spec?"
-    if similar := similar_names(groups, last, settings):
-        return f"there is no such setting; did you mean {' or '.join(map(repr, similar))}?"
     beside = [dotted for dotted in settings.owners if dotted.split(".")[:-1] == groups]
+    if settings.around and (meant := _meant((), last, whole, value, settings.around, _SAME)):
+        if settings.around_stays:
+            return f"{meant} of the spec stays as it is; here one gives {', '.join(beside)}"
+        return f"there is no such setting here; did you mean {meant} of the spec?"
+    if meant := _meant(groups, last, whole, value, settings, _SIMILAR):
+        return f"there is no such setting; did you mean {meant}?"
     return "there is no such setting" + (f"; there are {', '.join(beside)}" if beside else "")
 
 
-def similar_names(groups: Sequence[str], word: str, settings: Settings) -> Sequence[str]:
-    """Return the dotted names of settings that are called almost like the word; those of its own groups come alone."""
-    names = (dotted.rpartition(".") for dotted in settings.owners)
-    beside = {last: [".".join([*groups, last])] for group, _, last in names if group == ".".join(groups)}
-    pools = (beside, settings.by_last_part) if groups else (settings.by_last_part,)
-    for names in pools if len(word) <= _LONGEST_NAME else ():
-        if close := difflib.get_close_matches(word, sorted(names), n=1):
-            return names[close[0]][:_MOST_SIMILAR]
-    return ()
+def similar_names(groups: Sequence[str], word: str, settings: Settings, least: float = _SIMILAR) -> Sequence[str]:
+    """Return the dotted names of settings that are called almost like the word; those of its own groups come first.
+
+    Args:
+        least: likeness of a name that is looked for, from 0 to 1.
+    """
+    word, group = word.lower(), ".".join(groups)
+    beside = {name.rpartition(".")[2]: [name] for name in settings.owners if name.rpartition(".")[0] == group}
+    alike = [
+        (difflib.SequenceMatcher(None, close, word).ratio() + more, name)
+        for pool, more in ((beside, _NEARER), (settings.by_last_part, 0))
+        if len(word) <= _LONGEST_NAME
+        for close in reversed(difflib.get_close_matches(word, pool, cutoff=max(_SIMILAR, least - more)))
+        for name in pool[close]
+        if name != group
+    ]
+    most = max((likeness for likeness, _ in alike), default=0)
+    return [name for likeness, name in alike if likeness == most][:_MOST_SIMILAR]
 
 
-def _meant(groups: Sequence[str], word: str, value: str | None, settings: Settings) -> str | None:
-    """Return the setting that a word of the field, or a name alone, stands for, and the choice that the value means."""
-    of_training = [name for name in (f"training.{word}",) if name in settings.owners]  # rather than trainer.steps
-    name = setting_meant(word, settings.owners) or next(
-        iter([*of_training, *settings.by_last_part.get(word, ())]), None
-    )
+def _meant(
+    groups: Sequence[str], word: str, whole: Sequence[str], value: str | None, settings: Settings, least: float
+) -> str | None:
+    """Return the setting that a word of the field, or a name so much like it, stands for; several if all are alike."""
+    name = _in_like_group(whole, settings) or setting_meant(word, settings.owners)
     if name is None:
-        return None
+        names = similar_names(groups, word, settings, least)[: 1 if word in settings.by_last_part else _MOST_SIMILAR]
+        if len(names) != 1:
+            return " or ".join(map(repr, names)) or None
+        name = names[0]
     name, _, choice = name.partition("=")
-    beside = ".".join([*groups, name.rpartition(".")[2]])
-    name = beside if groups and beside in settings.owners else name
     if not choice and value and (tag := _tag(name, settings)):
         meant = choice_meant(value, tuple(settings.owners[tag]))
         name, choice = (tag, meant) if meant else (name, "")
     text = f"{name!r}, as in {written(name, choice)}" if choice else repr(name)
     note = note_on(name)
     return f"{text} ({note})" if note else text
+
+
+def _in_like_group(parts: Sequence[str], settings: Settings) -> str | None:
+    """Return the setting that the last part means, in a group that is called almost like the part before it."""
+    *groups, word = parts
+    meant = setting_meant(word, settings.owners) or word.lower()
+    last = meant.rpartition(".")[2]
+    by_group = {("training", *name.split("."))[-2]: name for name in reversed(settings.by_last_part.get(last, ()))}
+    group = groups[-1].lower() if groups and len(groups[-1]) <= _LONGEST_NAME else ""
+    return next((by_group[close] for close in difflib.get_close_matches(group, by_group, n=1)), None)
 
 
 def _tag(group: str, settings: Settings) -> str | None:

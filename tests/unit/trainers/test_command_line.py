@@ -138,7 +138,10 @@ def test_an_empty_file_is_the_default_run(tmp_path: Path) -> None:
         (["seed=1", "seed=2"], "seed=2: seed is set twice; set it once"),
         (["=3"], "^=3: expected dotted=value"),
         (["loss.=3"], "^loss.=3: expected dotted=value"),
-        (["loss.nmae=gspo"], r"^loss\.nmae: there is no such setting; did you mean 'loss.name'\?"),
+        (
+            ["loss.nmae=gspo"],
+            r"^loss\.nmae: there is no such setting; did you mean 'loss.name', as in loss: {name: gspo}\?",
+        ),
         (["zzzz.q=1"], "^zzzz: there is no such setting; there are task, model, loss, "),
         (["loss.name=gspoo"], "^loss: there is no loss 'gspoo'; there are 'grpo', 'dapo'"),
         (["steps=8", "loss.schedule=[{step: 7, beta1: 0}, {step: 8, beta1: 1}]"], "step 8 comes after all 8 steps"),

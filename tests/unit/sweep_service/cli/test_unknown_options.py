@@ -21,7 +21,7 @@ KEPT = "; a submitted sweep keeps its {}: submit a new sweep, and join both with
         ("extend x --max-crashes 1", "(Possible options: --max-parallel, --max-trial-hours, --max-wait-hours)"),
         ("extend x --confirm-sees 1", "(Possible options: --configs, --confirm-seeds, --tune-seeds)"),
         ("plan a.yaml --gpu 2", "; set resources.gpus in the spec's file"),
-        ("submit a.yaml --stpes 2", "; set trainer.steps or training.steps in the spec's file"),
+        ("submit a.yaml --stpes 2", "; set training.steps or trainer.steps in the spec's file"),
         ("submit a.yaml --pas-k 2", "; set training.evaluation.pass_k in the spec's file"),
         ("best x --steps 2", "No such option: --steps"),
     ],

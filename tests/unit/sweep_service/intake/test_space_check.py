@@ -23,7 +23,7 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {"name": "s", "space": {"loss.beta1": [0, 0.5]}} | changes
 
 
-UNKNOWN = "there is no such setting; did you mean 'loss.beta2'?"
+UNKNOWN = "there is no such setting; did you mean 'loss.beta1' or 'loss.beta2'?"
 RANGE = {"type": "float", "low": 0, "high": 0.0499, "step": 0.0001}
 
 

@@ -68,7 +68,7 @@ def test_rewards_are_values() -> None:
 
 def test_a_value_that_training_refuses_is_named_with_the_reason() -> None:
     assert reasons({"loss": [{"name": "gspo"}, {"name": "ce_gppo", "beta3": 1}]}) == [
-        "/space/loss: 'ce_gppo beta3=1': beta3: there is no such setting; did you mean 'loss.beta2'?"
+        "/space/loss: 'ce_gppo beta3=1': beta3: there is no such setting; did you mean 'loss.beta1' or 'loss.beta2'?"
     ]
     wrong = {"bad": {"shape": "cosine", "over": 0, "beta1": 0}, "odd": {"shape": "wave"}}
     told = reasons({"loss.schedule": {"type": "categorical", "values": wrong}})
