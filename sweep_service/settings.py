@@ -135,11 +135,18 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _read_files(cls, values: dict[str, object]) -> dict[str, object]:
-        path = values.get("database_url_file")
+        path, given = values.get("database_url_file"), values.get("database_url")
+        if not path:
+            return values
         try:
-            return values | {"database_url": Path(str(path)).read_text().strip()} if path else values
+            url = Path(str(path)).read_text().strip()
         except OSError as error:
             raise ValueError(f"SWEEPS_DATABASE_URL_FILE names {path}, which cannot be read: {error.strerror}") from None
+        if given and given != url:
+            raise ValueError(
+                f"SWEEPS_DATABASE_URL is not what SWEEPS_DATABASE_URL_FILE has ({path}); unset one of them"
+            )
+        return values | {"database_url": url}
 
     @model_validator(mode="after")
     def _defaults(self) -> Self:
@@ -162,7 +169,8 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process these same settings."""
-        values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file"})
+        read_by_child = {"database_url"} if self.database_url_file else set[str]()
+        values = self.model_dump(mode="json", exclude_none=True, exclude={"hub_token_file", *read_by_child})
         values["mlflow_login"] = self.mlflow_login.get_secret_value()
         return {f"SWEEPS_{name.upper()}": str(value) for name, value in values.items() if value != ""}
 

@@ -15,6 +15,7 @@ app = typer.Typer(
     name="sweeps",
     cls=Commands,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=HELP,

@@ -67,6 +67,21 @@ def test_open_addresses_are_those_of_the_running_service(tmp_path_factory: pytes
     assert (seen.url, seen.ray_address, seen.mlflow_token_file) == ("http://127.0.0.1:9", "head:6379", token_file)
 
 
+def test_two_addresses_of_the_database_are_refused_and_a_child_reads_the_file_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "database"
+    file.write_text("sqlite:////one.db\n")
+    monkeypatch.setenv("SWEEPS_DATABASE_URL_FILE", str(file))
+    monkeypatch.setenv("SWEEPS_DATABASE_URL", "sqlite:////other.db")
+    with pytest.raises(ValueError, match=r"SWEEPS_DATABASE_URL is not what SWEEPS_DATABASE_URL_FILE has .*; unset one"):
+        Settings()
+    monkeypatch.setenv("SWEEPS_DATABASE_URL", "sqlite:////one.db")
+    environment = Settings().environment()
+    assert (Settings().database_url, environment["SWEEPS_DATABASE_URL_FILE"]) == ("sqlite:////one.db", str(file))
+    assert "SWEEPS_DATABASE_URL" not in environment  # a password that is changed there later is the child's, too
+
+
 def test_trainers_get_no_secret_of_the_service() -> None:
     secrets = ["SWEEPS_DATABASE_URL", "SWEEPS_MLFLOW_LOGIN", "MLFLOW_TRACKING_PASSWORD", "RAY_AUTH_TOKEN", "PGPASSWORD"]
     secrets += ["PGPASSFILE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
