@@ -94,7 +94,8 @@ def catalog_errors(
     if isinstance(config.task, WordProblemsTask):
         reasons += _data_reasons(config.task, catalog)
     return [
-        SpecError(f"/space/{place}" if place in varied else _pointer(training, place), why) for place, why in reasons
+        SpecError(f"/space/{name}" if (name := name_in_space(place, varied)) else _pointer(training, place), why)
+        for place, why in reasons
     ]
 
 
@@ -205,6 +206,12 @@ def _instead(name: str, names: tuple[str, ...]) -> str:
     if close := difflib.get_close_matches(name, names, n=1):
         return f"; did you mean {close[0]!r}?"
     return f"; there are {', '.join(names)}"
+
+
+def name_in_space(setting: str, names: Collection[str]) -> str | None:
+    """Return the name with which a space sets this setting, a group around it, or else a part of it."""
+    around = (name for name in names if f"{setting}.".startswith(f"{name}."))
+    return next(around, None) or next((name for name in names if name.startswith(f"{setting}.")), None)
 
 
 def _pointer(training: object, place: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import read_configs
+from sweep_service.intake.catalog_check import name_in_space, read_configs
 from sweep_service.intake.data_check import READER, DataReader
 from sweep_service.intake.whole_check import missing_rewards
 from sweep_service.sweep.plan import SweepPlan
@@ -38,16 +38,19 @@ def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> Che
     """
     if unchecked := missing_rewards(spec):
         return CheckedData(None, unchecked)
-    preview, errors, configs = None, dict[SpecError, None](), read_configs(spec)
+    preview, errors, configs = None, dict[str, SpecError](), read_configs(spec)
     for place, answer in enumerate(reader.read(configs[:_MOST_CONFIGS], cache)):
         if isinstance(answer, InvalidSpec):
-            errors |= dict.fromkeys(answer.errors)
+            varied = () if place == 0 and spec.comparators else spec.space.names  # the base is the first
+            for error in answer.errors:
+                name = name_in_space(error.pointer.removeprefix("/training/").replace("/", "."), varied)
+                errors.setdefault(error.detail, SpecError(f"/space/{name}", error.detail) if name else error)
         elif isinstance(answer, str):
             unchecked.append(answer)
         elif place == 0:
             preview = answer
     if errors:
-        raise InvalidSpec(list(errors))
+        raise InvalidSpec([*errors.values()])
     if more := len(configs[_MOST_CONFIGS:]):
         unchecked.append(f"{more} more combinations of data and model in the space are not read here")
     return CheckedData(preview, list(dict.fromkeys(unchecked)))

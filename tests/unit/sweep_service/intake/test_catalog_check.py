@@ -70,6 +70,7 @@ WRONG = (
     spec(space={"task.data.split": ["train", "validation"]}),
     spec(task={"apart_from": ["aime24"]}),
     spec(task={"validation": {"benchmark": "expresions"}}),
+    spec(space={"task.data": [{"ref": "exam", "prompt": "question"}, {"ref": "exam", "prompt": "qestion"}]}),
     spec(data={"template": "chat"}),
     spec(model=CHAT, rollout={"max_completion_tokens": 513}, evaluation={"max_completion_tokens": 4}),
     spec(model=CHAT, evaluation={"max_completion_tokens": 600}),

@@ -11,6 +11,7 @@ from sweep_service.intake.preview import check_data, with_data
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.plan import make_plan
 from sweep_service.sweep.spec import SweepSpec
+from tests.refusals import refusals
 from tests.unit.trainers.tasks.chats import add_dataset
 from tests.waiting import PATIENT_S, wait_until
 from trainers.tasks.data_record import DataRecord, Preview, Problems
@@ -116,6 +117,25 @@ def test_all_data_of_a_space_are_waited_for_together_and_refusals_told_at_once(
     with pytest.raises(InvalidSpec):
         check_data(spec, tmp_path, reader)
     assert sorted(trainer.begun) == ["mine", "one", "three", "two"]
+
+
+@pytest.mark.parametrize(
+    ("space", "baselines", "place"),
+    [
+        ({"task.data.ref": ["one", "two"]}, False, "/space/task.data.ref"),
+        ({"task.data.ref": ["one", "two"]}, True, "/training/task/data"),  # the base has the same fault
+        ({"task.data.ref": ["mine", "one"]}, False, "/space/task.data.ref"),
+        ({"task.data": [{"ref": "one"}, {"ref": "two"}]}, False, "/space/task.data"),
+        ({"task.reward": ["exact", "math"]}, False, "/training/task/data"),
+    ],
+)
+def test_a_refusal_of_swept_data_leads_into_the_space(
+    tmp_path: Path, trainer: Trainer, space: dict[str, Any], baselines: bool, place: str
+) -> None:
+    trainer.may_end.set()
+    trainer.answer = InvalidSpec([data_check.SpecError("/training/task/data", "task.data: no")])
+    spec = spec_of(space=space, baselines=dict.fromkeys(["ppo_clip", "dapo", "matched"], baselines))
+    assert refusals(spec, tmp_path, DataReader(), check=check_data) == {place: "task.data: no"}
 
 
 def test_that_data_could_not_be_read_is_forgotten_after_a_while(
