@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,16 @@ _VOCABULARY: Final = 512
 """Number of tokens of a policy made from scratch: 256 bytes and the most frequent pieces of words."""
 _SHOWN: Final = 20
 """Number of problems that one error names."""
+
+_REMEDIES: Final[Mapping[Reason, str]] = {
+    "filter": "allow more values in task.data.filter or task.validation.filter",
+    "empty": "name the column with the problem in task.data.prompt",
+    "no_answer": "name the column with the answer in task.data.answer",
+    "like_benchmark": "name other data, or other benchmarks to hold apart",
+    "like_validation": "name other rows in task.validation, or leave it out: task.validation_every holds some apart",
+    "unreadable": "name a reward that can read the answers in task.reward",
+}
+"""Ways to have problems left, by the reason for which most were left out."""
 
 
 class WordProblems:
@@ -171,10 +182,11 @@ class WordProblems:
             training = self._without(
                 training, "like_validation", [self._same(row.question) in texts for row in training]
             )
-        reasons = [reason for reason, _ in self.left_out]
-        counts = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
+        counts = Counter(reason for reason, _ in self.left_out)
+        left_out = ", ".join(f"{reason} {count}" for reason, count in counts.items())
         if problems := [
-            f"task.data: no problem is left for {name}; rows left out: {counts or 'none'}"
+            f"task.data: no problem is left for {name}; rows left out: {left_out}; "
+            f"{_REMEDIES[counts.most_common(1)[0][0]]}"
             for name, rows in (("training", training), ("validation", validation))
             if not rows
         ]:

@@ -419,9 +419,15 @@ def test_a_benchmark_to_validate_on_that_is_missing_or_damaged_is_refused(tmp_pa
             {"filter": {"level": {"min": 7, "max": 9}}},
             "level: no row has a number of at least 7 and of at most 9; there",
         ),
-        ({"filter": {"level": 1, "even": True}}, "no problem is left for training; rows left out: filter 20"),
+        (
+            {"filter": {"level": 1, "even": True}},
+            "no problem is left for training; rows left out: filter 20; allow more",
+        ),
         ({"validation": {}}, r"task\.validation: task\.data: sums has no split validation; it has train"),
-        ({"validation": {"split": "train"}}, "no problem is left for training; rows left out: like_validation 20"),
+        (
+            {"validation": {"split": "train"}},
+            "rows left out: like_validation 20; name other rows in task.validation, or",
+        ),
         ({"validation_every": 21}, "20 different problems, so that none is kept for validation"),
     ],
 )
