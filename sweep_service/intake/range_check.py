@@ -34,13 +34,14 @@ class WrongRange(NamedTuple):
 
 
 def wrong_ranges(
-    space: SearchSpace, complaints: Callable[[Point], Sequence[Complaint]], anchor: Point
+    space: SearchSpace, complaints: Callable[[Point], Sequence[Complaint]], anchor: Point, last: Point
 ) -> dict[str, WrongRange]:
     """Try the values of each range, and return the wrong ones by name. Those wrong in their ends alone are not told.
 
     Args:
         complaints: the reasons why training refuses a point.
         anchor: a point with values for the other parameters.
+        last: another; the values that are usable there, too, are told, if there are any.
     """
     ranges = {name: values for name, values in space.root.items() if isinstance(values, Float | Int)}
     most = min(_MOST_OF_RANGE, _MOST_OF_SPACE // max(1, len(ranges)))
@@ -50,10 +51,15 @@ def wrong_ranges(
         if values.size is None and any(reasons.values()):  # perhaps whole numbers will do
             low, high = math.ceil(values.low), math.floor(values.high)
             reasons |= {value: complaints({**anchor, name: value}) for value in range(low, min(high + 1, low + most))}
+        at_last = {value: complaints({**last, name: value}) for value, found in reasons.items() if not found}
+        anchors = (anchor,) if all(at_last.values()) else (anchor, last)
+        reasons |= at_last if len(anchors) > 1 else {}
         refused = [value for value, found in reasons.items() if found]
         usable = sorted(reasons.keys() - refused)
         if usable and not {values.low, values.high}.issuperset(refused):
-            why = f"{refused[0]:.6g}: {reasons[refused[0]][0].detail}"
+            why = f"{refused[0]:.6g}: {(detail := reasons[refused[0]][0].detail)}"
+            for other in [other for other in space.varied if other in detail and other in anchor and other != name]:
+                why += f"; tried with {other} {' and '.join(dict.fromkeys(str(point[other]) for point in anchors))}"
             tried = reasons if values.size is not None else [value for value in reasons if value == int(value)]
             remedy = _remedy(values, usable, max(tried, default=values.high))
             detail = f"training takes only some of its values; {remedy} ({why})"
@@ -81,7 +87,12 @@ def _remedy(values: Float | Int, usable: Sequence[float], last_tried: float) -> 
     step = "" if is_whole and gap == 1 else f", step: {_written(gap)}"
     log = ", log: true" if values.log and not step else ""
     kind = "int" if is_whole else "float"
-    return f"write {{type: {kind}, low: {_written(low)}, high: {_written(high)}{step}{log}}}"
+    text = f"write {{type: {kind}, low: {_written(low)}, high: {_written(high)}{step}{log}}}"
+    if not values.log or not step:
+        return text
+    doubled = [low * 2**power for power in range(_LONGEST_LIST) if low * 2**power <= high]
+    listed = ", ".join(_written(value) for value in doubled if (value - low) % gap == 0)
+    return f"{text}, or in place of a log scale, which has no step, [{listed}]"
 
 
 def _written(number: Fraction) -> str:

@@ -65,7 +65,8 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
     ranges = dict[str, WrongRange]()
     if not base and not of_before:  # what is wrong with the base would be said of each value again
         fixed = {name: values.value for name, values in space.root.items() if isinstance(values, Fixed)}
-        ranges = wrong_ranges(space, refused, next(at for at in (*points, fixed, {}) if not refused(at)))
+        anchor = next(at for at in (*points, fixed, {}) if not refused(at))
+        ranges = wrong_ranges(space, refused, anchor, points[-1] if anchor in points else anchor)
     with_value = Counter(item for point in points for item in point.items())
     failing_with_value = Counter(item for point, _ in failing for item in point.items())
     always = [item for item, number in failing_with_value.items() if number == with_value[item]]

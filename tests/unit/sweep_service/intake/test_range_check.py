@@ -26,7 +26,11 @@ def number(low: float, high: float, kind: str = "int", **more: Any) -> dict[str,
     [
         ({"steps": number(8, 64)}, "{type: int, low: 8, high: 64, step: 8}", "9: steps 9 is not a multiple of the 8"),
         ({"steps": number(5, 60)}, "{type: int, low: 8, high: 56, step: 8}", "5: steps 5 is"),
-        ({"steps": number(8, 64, log=True)}, "{type: int, low: 8, high: 64, step: 8}", "9: steps 9"),
+        (
+            {"steps": number(8, 64, log=True)},
+            "{type: int, low: 8, high: 64, step: 8}, or in place of a log scale, which has no step, [8, 16, 32, 64]",
+            "9: steps 9",
+        ),
         ({"steps": number(8, 64, step=4)}, "{type: int, low: 8, high: 64, step: 8}", "12: steps 12"),
         ({"steps": number(8, 19_999)}, "{type: int, low: 8, high: 19992, step: 8}", "9: steps 9"),
         ({"steps": number(8, 64, "float")}, "{type: int, low: 8, high: 64, step: 8}", "42.6099: a whole number"),
@@ -61,6 +65,15 @@ def test_a_range_with_unusable_values_is_told_what_to_write(space: dict[str, Any
     assert told.startswith(f"training takes only some of its values; write {remedy} ({reason}")
 
 
+def test_the_remedies_of_two_ranges_work_together() -> None:
+    heads, width = "model.num_heads", "model.hidden_size"
+    told = refusals(drawn({heads: number(1, 8), width: number(16, 128)} | BETA))
+    assert "write [1, 2, 4, 8] (3" in told[f"/space/{heads}"]
+    assert "write {type: int, low: 16, high: 128, step: 16} (17: " in told[f"/space/{width}"]
+    assert told[f"/space/{width}"].endswith("; tried with model.num_heads 1 and 8)")
+    assert parse_spec(drawn({heads: [1, 2, 4, 8], width: number(16, 128, step=16)} | BETA))
+
+
 @pytest.mark.parametrize("values", [number(8, 64, step=8), number(4, 8, "float", step=4)])
 def test_a_range_of_usable_values_is_taken(values: dict[str, Any]) -> None:
     name = "steps" if values["type"] == "int" else "rollout.prompts_per_minibatch"
@@ -82,15 +95,15 @@ def test_a_stored_sweep_keeps_a_range_that_would_be_refused_today() -> None:
 
 
 def test_values_that_are_right_alone_and_wrong_together_are_found_between_the_corners() -> None:
-    sizes = {"steps": number(32, 64_000, step=8), "rollout.prompts_per_minibatch": [8, 1]}
+    sizes = {"steps": number(32, 64_000, step=8), "rollout.prompts_per_minibatch": [8, 1, 4]}
     told = refusals(drawn(sizes | BETA, training={"device_batch": 16}))
     assert told.keys() == {"/space"}
     assert re.search(r'"rollout.prompts_per_minibatch": 1, "steps": (\d+)} cannot run: steps \1 is', told["/space"])
 
 
 def test_no_dimension_has_one_value_in_all_combinations_that_are_tried() -> None:
-    sizes = {"rollout.prompts_per_rollout": [8, 16], "steps": number(16, 48, step=2)}  # 34 combinations of 500 numbers
-    few = {"rollout": {"prompts_per_rollout": 8, "completions_per_prompt": 4, "prompts_per_minibatch": 4}}
+    sizes = {"rollout.prompts_per_minibatch": [24, 12, 16], "steps": number(24, 48, step=6)}  # each with 500 numbers
+    few = {"rollout": {"prompts_per_rollout": 48, "completions_per_prompt": 4}}
     told = refusals(drawn({"optimizer.warmup_steps": number(0, 499)} | sizes, training=few))
     assert "cannot run: steps" in told["/space"]
 
