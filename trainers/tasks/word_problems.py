@@ -182,7 +182,7 @@ class WordProblems:
             training = self._without(
                 training, "like_validation", [self._same(row.question) in texts for row in training]
             )
-        counts = Counter(reason for reason, _ in self.left_out)
+        counts = Counter[Reason](reason for reason, _ in self.left_out)
         left_out = ", ".join(f"{reason} {count}" for reason, count in counts.items())
         if problems := [
             f"task.data: no problem is left for {name}; rows left out: {left_out}; "
