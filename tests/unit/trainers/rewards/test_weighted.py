@@ -11,7 +11,7 @@ from tests.unit.trainers.rewards.test_rewards_by_name import site as site
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import ExpressionsTask, TrainingConfig, WordProblemsTask, with_params
 from trainers.errors import ConfigError
-from trainers.rewards import make_reward, make_rewards
+from trainers.rewards import REWARDS, make_reward, make_rewards
 from trainers.rewards.checked import CheckedReward
 from trainers.rewards.weighted import WeightedRewards
 from trainers.rollouts.rollout import problems_digest
@@ -141,6 +141,17 @@ def test_correct_from_is_about_the_first_reward_before_its_weight() -> None:
     short, long = rewards.judge([Problem("q", "a")] * 2, [Completion("a", 1, False), Completion("aa", 1, False)])
     assert (short.reward, short.correct) == (11, False)
     assert (long.reward, long.correct) == (20, True)
+
+
+@pytest.mark.parametrize(("least", "share"), [(1.5, "no"), (1, None), (0.5, None), (0, "every"), (-1, "every")])
+@pytest.mark.parametrize("name", REWARDS.ours)
+def test_all_completions_or_none_are_never_correct_by_our_rewards(name: str, least: float, share: str | None) -> None:
+    config = WordProblemsTask.model_validate({"reward": name, "correct_from": least})
+    if share is None:
+        make_rewards(config).close()
+        return
+    with pytest.raises(ConfigError, match=rf"task.correct_from {least}: the reward {name} .* {share} completion would"):
+        make_rewards(config)
 
 
 @pytest.mark.parametrize(
