@@ -30,15 +30,20 @@ class CheckedData(NamedTuple):
     """Reasons why data could not be read here; trials read it."""
 
 
-def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> CheckedData:
+def check_data(
+    spec: SweepSpec, cache: Path, reader: DataReader = READER, before: SweepSpec | None = None
+) -> CheckedData:
     """Have a trainer read the data of a sweep, once for each combination of data and model in its space.
 
+    Args:
+        before: what the spec was before it was extended; its data are not read again.
     Raises: StillReading, if that takes longer than a request waits; InvalidSpec, if the trainer refuses data,
         tokenizer or template, or fails on them.
     """
     if unchecked := missing_rewards(spec):
         return CheckedData(None, unchecked)
-    preview, errors, configs = None, dict[SpecError, None](), read_configs(spec)
+    preview, errors, present = None, dict[SpecError, None](), read_configs(before) if before else {}
+    configs = [config for key, config in read_configs(spec).items() if key not in present]
     for place, answer in enumerate(reader.read(configs[:_MOST_CONFIGS], cache)):
         if isinstance(answer, InvalidSpec):
             errors |= dict.fromkeys(answer.errors)
@@ -57,7 +62,7 @@ def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData) -> SweepPl
     """Return the plan with the prompts and data that were read first, and with what could not be checked."""
     changes: dict[str, Any] = {"unchecked": checked.unchecked}
     if (preview := checked.preview) is not None:
-        warnings = [*plan.warnings, *_warnings(read_configs(spec)[0], preview)]
+        warnings = [*plan.warnings, *_warnings(next(iter(read_configs(spec).values())), preview)]
         changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
     return plan.model_copy(update=changes)
 
