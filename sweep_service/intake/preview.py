@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import read_configs
+from sweep_service.intake.catalog_check import Catalog, read_configs
 from sweep_service.intake.data_check import READER, DataReader
 from sweep_service.intake.whole_check import missing_rewards
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
-from trainers.config import TrainingConfig
+from trainers.catalog.entries import DatasetEntry
+from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
 _MANY: Final = 0.1
@@ -58,11 +59,12 @@ def check_data(
     return CheckedData(preview, list(dict.fromkeys(unchecked)))
 
 
-def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData) -> SweepPlan:
+def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData, cache: Path) -> SweepPlan:
     """Return the plan with the prompts and data that were read first, and with what could not be checked."""
     changes: dict[str, Any] = {"unchecked": checked.unchecked}
     if (preview := checked.preview) is not None:
-        warnings = [*plan.warnings, *_warnings(next(iter(read_configs(spec).values())), preview)]
+        config = next(iter(read_configs(spec).values()))
+        warnings = [*plan.warnings, *_warnings(config, preview), *_half_prompt(config, Catalog(cache))]
         changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
     return plan.model_copy(update=changes)
 
@@ -76,12 +78,24 @@ def _warnings(config: TrainingConfig, preview: Preview) -> Iterator[str]:
         )
     if answers is not None and answers.refused:
         yield (
-            f"of {answers.tried} answers tried {answers.refused} are not right by the reward {answers.reward}, "
-            f"such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
+            f"of {answers.tried} answers tried in a box {answers.refused} are not right by the reward "
+            f"{answers.reward}, such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
     if answers is not None and (worked := worked_warning(answers)):
         yield worked
     yield from _data_warnings(preview.data, task)
+
+
+def _half_prompt(config: TrainingConfig, catalog: Catalog) -> Iterator[str]:
+    """Warn of a prompt that shows one of the two columns in which alpaca's rows ask."""
+    if isinstance(config.task, WordProblemsTask):
+        data, both = config.task.data, {"instruction", "input"}
+        entry = catalog.find(DatasetEntry, data.ref)
+        if isinstance(entry, DatasetEntry) and both <= {*entry.columns} and len(both & {*data.prompt_columns}) == 1:
+            yield (
+                f"{data.ref} has the columns instruction and input, and task.data.prompt {data.prompt!r:.60} shows "
+                r'only one of them; to ask with both set it to "{instruction}\n\n{input}"'
+            )
 
 
 def _data_warnings(data: DataRecord, task: dict[str, Any]) -> Iterator[str]:

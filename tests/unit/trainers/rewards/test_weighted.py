@@ -209,8 +209,10 @@ def test_a_dotted_name_sets_a_setting_only_below_a_mapping() -> None:
         ("graded", 1, {"scale": 0.5}),
         ("exact", 0.1, {}),
     ]
-    with pytest.raises(ValueError, match=r"reward is a value, not a group of settings; write it as \{name: graded\}"):
-        with_params({"task": {"reward": "graded"}}, params)
+    for setting, form in (("reward", "name"), ("data", "ref")):
+        said = rf"{setting} is a value, not a group of settings; write it as \{{{form}: graded\}}"
+        with pytest.raises(ValueError, match=said):
+            with_params({"task": {setting: "graded"}}, {f"task.{setting}.scale": 0.5})
 
 
 # columns
