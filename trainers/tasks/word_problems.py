@@ -198,10 +198,10 @@ class WordProblems:
             training, validation = datasets
             if (count := held_out.problems) is not None and count < len(validation):
                 validation = [validation[place * len(validation) // count] for place in range(count)]  # spread evenly
-            texts = {self._same(row.question) for row in validation}
-            training = self._without(
-                training, "like_validation", [self._same(row.question) in texts for row in training]
-            )
+        texts = {self._same(row.question) for row in validation}
+        asked = ((row.question, row.prompt, *(content for _, content in row.turns)) for row in training)
+        left = [any(self._same(text) in texts for text in of_row) for of_row in asked]
+        training = self._without(training, "like_validation", left)
         reasons = [reason for reason, _ in self.left_out]
         counts = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
         if problems := [

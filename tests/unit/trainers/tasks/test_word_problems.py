@@ -409,6 +409,21 @@ def test_a_benchmark_is_kept_apart_from_columns_and_turns_and_asked_as_the_data_
     }
 
 
+def test_a_chat_with_a_turn_that_is_validated_on_is_not_trained_on(tmp_path: Path) -> None:
+    def chat(*turns: str) -> list[dict[str, str]]:
+        return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(turns)]
+
+    asked = "What is {} and 1?".format
+    rows = [*map(line, range(9)), line(9, problem=chat(asked(0), "1", asked(1))), line(10)]  # it is another problem
+    earlier, last = chat(asked(10), "10?", "Check it."), chat("Ready?", "Yes.", asked(10))
+    write(tmp_path, [*rows, *(line(11, problem=turns) for turns in (earlier, last))])
+    add_dataset(tmp_path, "two", {"train": [*map(line, range(9)), line(9, problem=earlier)], "test": [line(10)]})
+    chats = task(tmp_path, data={"ref": "sums", "template": "chat"}, validation_every=11)
+    assert ([problem.answer for problem in chats.validation], left_out(chats)) == (["11"], {"like_validation": 2})
+    two = task(tmp_path, data={"ref": "two", "template": "chat"}, validation={"split": "test"})
+    assert (len(two.training), left_out(two)) == (9, {"like_validation": 1})
+
+
 def test_a_benchmark_to_validate_on_is_kept_apart_from_others(tmp_path: Path) -> None:
     write(tmp_path, [line(n) for n in range(30)])
     add_benchmark(tmp_path, "held", [f"What is {n} and 1?" for n in (3, 9, 77)])
