@@ -82,7 +82,8 @@ def print_dataset(entry: DatasetEntry, folder: Path, rows: Sequence[Mapping[str,
     console.print()
     data = {"ref": entry.name, "split": next(iter(entry.splits)), **mapping(entry.columns, rows)}
     fields = ", ".join(f"{name}: {value}" for name, value in data.items())
-    _print_spec(["task:", "  name: word_problems", f"  data: {{{fields}}}"])
+    note = ["  # template: chat is for a model with a chat template; a base model reads chats of one turn without it"]
+    _print_spec(["task:", "  name: word_problems", f"  data: {{{fields}}}", *(note if "template" in data else ())])
     lacking = [name for name in ("prompt", "answer") if name not in data]
     if lacking:
         say(f"no column looks like the {' or the '.join(lacking)}; name it in the spec")

@@ -1,7 +1,8 @@
 """Requests of the client: their paths, their bodies, and their answers as records."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -9,11 +10,12 @@ from pydantic import BaseModel, ValidationError
 
 from sweep_service.client.connection import Connection
 from sweep_service.client.errors import Unreachable
-from sweep_service.errors import InvalidSpec, NotFound, SpecError, pointer
+from sweep_service.errors import InvalidSpec, NotFound, SpecError, StillReading, pointer
 from sweep_service.schemas import Page
 from sweep_service.sweep.extension import Extension
 
 Answer = TypeVar("Answer", bound=BaseModel)
+AnyAnswer = TypeVar("AnyAnswer")
 _PAGE = 500
 
 
@@ -53,6 +55,17 @@ class Asking(Connection):
             token = page.next_page_token
             if token is None:
                 return
+
+
+def read_through(ask: Callable[[], AnyAnswer], told: Callable[[str], None] | None = None) -> AnyAnswer:
+    """Ask until the server has read the data of a sweep."""
+    while True:
+        try:
+            return ask()
+        except StillReading as error:
+            if told is not None:
+                told(str(error))
+            time.sleep(1)
 
 
 def document_of(request: BaseModel | Mapping[str, Any], what: str = "the sweep cannot run") -> Any:

@@ -4,18 +4,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import httpx
 
 from sweep_service.auth import read_token
-from sweep_service.client.asking import document_of, segment
+from sweep_service.client.asking import document_of, read_through, segment
 from sweep_service.client.connection import Patience, read_messages
 from sweep_service.client.errors import TooLate
 from sweep_service.client.log_reading import LogReading
 from sweep_service.client.verb_methods import VerbMethods
-from sweep_service.errors import NotReady, ReportFailed, StillReading
+from sweep_service.errors import NotReady, ReportFailed
 from sweep_service.report.comparison_model import SweepsComparison
 from sweep_service.schemas import (
     BenchmarkSample,
@@ -56,20 +56,6 @@ class ReportSoFar(NamedTuple):
     """True if the sweep is still running, so that every number may change."""
     age_s: float
     """Seconds since an interim report was built."""
-
-
-AnyAnswer = TypeVar("AnyAnswer")
-
-
-def _read_through(ask: Callable[[], AnyAnswer], told: Callable[[str], None] | None) -> AnyAnswer:
-    """Ask until the server has read the data of a sweep."""
-    while True:
-        try:
-            return ask()
-        except StillReading as error:
-            if told is not None:
-                told(str(error))
-            time.sleep(1)
 
 
 class Client(VerbMethods, LogReading):
@@ -118,7 +104,7 @@ class Client(VerbMethods, LogReading):
         Raises: InvalidSpec, with every reason why it cannot run.
         """
         parameters, document = {"validate_only": "true"}, document_of(spec)
-        return _read_through(lambda: self.ask("POST", "/v1/sweeps", SweepPlan, parameters, json=document), told)
+        return read_through(lambda: self.ask("POST", "/v1/sweeps", SweepPlan, parameters, json=document), told)
 
     def submit(
         self, spec: Spec, idempotency_key: str | None = None, told: Callable[[str], None] | None = None
@@ -133,9 +119,7 @@ class Client(VerbMethods, LogReading):
         Raises: InvalidSpec; IdempotencyKeyReused.
         """
         headers, document = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}, document_of(spec)
-        return _read_through(
-            lambda: self.ask("POST", "/v1/sweeps", SubmittedView, headers=headers, json=document), told
-        )
+        return read_through(lambda: self.ask("POST", "/v1/sweeps", SubmittedView, headers=headers, json=document), told)
 
     def sweeps(
         self,

@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sweep_service import schemas
-from sweep_service.client.asking import document_of, segment
+from sweep_service.client.asking import document_of, read_through, segment
 from sweep_service.client.sweep_names import SweepNames
 from sweep_service.schemas import DeletionView, ReportsView, SweepView
 from sweep_service.sweep.added_benchmarks import BenchmarksRequest
@@ -32,7 +32,7 @@ def of_table(stub: Callable[Concatenate[Own, Arguments], Answer]) -> Callable[Co
         sent = {"json": document_of(bodies[0], verb.refused)} if verb.request else {}
         about = client.find_sweep_to_change(about) if kind == "sweep" else about
         path = verb.path.format_map({f"{kind}_id": segment(kind, about)})
-        return client.ask("POST", f"/v1/{path}", getattr(schemas, verb.answer), **sent)
+        return read_through(lambda: client.ask("POST", f"/v1/{path}", getattr(schemas, verb.answer), **sent))
 
     reasons = "; InvalidSpec, with every reason" if verb.request else ""
     method.__doc__ = f"{verb.text}\n\nRaises: NotFound; Conflict, if {verb.conflict}{reasons}."

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
+from sweep_service.intake.preview import check_data
 from sweep_service.intake.spec_check import parse_spec, settings_of_specs
 from sweep_service.sweep.added_benchmarks import BEST, EVERY, AddedBenchmarks, BenchmarksRequest
 from sweep_service.sweep.evaluations import benchmarks_of
@@ -41,9 +42,11 @@ def _read(request_type: type[AnyRequest], raw: object, refused: str) -> AnyReque
 def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
     """Return the spec of a sweep with what a request, parsed JSON, adds to it.
 
-    Values that are new to the space may name models and data, which the catalog in `cache` must have.
+    Values that are new to the space may name models and data, which the catalog in `cache` must have; a trainer reads
+    them.
 
-    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request.
+    Raises: InvalidSpec, with every reason why it cannot be; its pointers lead into the request. StillReading, if
+        reading takes longer than a request waits.
     """
     request = _read(Extension, raw, _NOT_EXTENDED)
     if errors := shrunk(spec, request):
@@ -55,9 +58,21 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
             raise InvalidSpec(errors)
         if more.space != spec.space and more.trainer is None:
             check_catalog(more, cache)
+            _check_new_data(more, spec, cache)
         return more
     except InvalidSpec as error:
         raise InvalidSpec(error.errors, _NOT_EXTENDED) from error
+
+
+def _check_new_data(more: SweepSpec, before: SweepSpec, cache: Path) -> None:
+    try:
+        check_data(more, cache, before=before)
+    except InvalidSpec as error:
+        new = [name for name in more.space.names if more.space.root[name] != before.space.root[name]]
+        place = pointer(("space", *new)) if len(new) == 1 else "/space"
+        raise InvalidSpec(
+            [one if one.pointer.startswith("/space/") else SpecError(place, one.detail) for one in error.errors]
+        ) from error
 
 
 class MeasuredSweep(NamedTuple):

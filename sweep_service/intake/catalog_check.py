@@ -119,8 +119,8 @@ def entries_of(config: TrainingConfig) -> set[tuple[type[Entry], str]]:
     return needed
 
 
-def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
-    """Return the configurations whose data a trainer can read before the sweep runs.
+def read_configs(spec: SweepSpec) -> dict[str, TrainingConfig]:
+    """Return the configurations whose data a trainer can read before the sweep runs, each by its task and model.
 
     These are the points of the space that differ in data or model; first the base, if comparators are trained as it is.
 
@@ -128,7 +128,7 @@ def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
     or its settings may ask for more problems than there are.
     """
     if spec.trainer is not None:
-        return []
+        return {}
     in_space = _configs(spec) if any(name.startswith(("task", "model")) for name in spec.space.names) else []
     different = dict[str, TrainingConfig]()
     base = [spec.base] if spec.comparators or not in_space else []
@@ -136,7 +136,7 @@ def read_configs(spec: SweepSpec) -> list[TrainingConfig]:
         made = isinstance(config.task, CountdownTask) and config.task != CountdownTask()  # perhaps more than there are
         if made or isinstance(config.model, PretrainedModel) or isinstance(config.task, WordProblemsTask):
             different.setdefault(config.model_dump_json(include={"task", "model"}), config)
-    return list(different.values())
+    return different
 
 
 def _configs(spec: SweepSpec) -> list[TrainingConfig]:

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sweep_service.errors import InvalidSpec, SpecError
-from sweep_service.intake.catalog_check import name_in_space, read_configs
+from sweep_service.intake.catalog_check import Catalog, name_in_space, read_configs
 from sweep_service.intake.data_check import READER, DataReader
 from sweep_service.intake.whole_check import missing_rewards
 from sweep_service.sweep.plan import SweepPlan
 from sweep_service.sweep.spec import SweepSpec
-from trainers.config import TrainingConfig
+from trainers.catalog.entries import DatasetEntry
+from trainers.config import TrainingConfig, WordProblemsTask
 from trainers.tasks.data_record import DataRecord, Preview, worked_warning
 
 _MANY: Final = 0.1
@@ -30,18 +31,23 @@ class CheckedData(NamedTuple):
     """Reasons why data could not be read here; trials read it."""
 
 
-def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> CheckedData:
+def check_data(
+    spec: SweepSpec, cache: Path, reader: DataReader = READER, before: SweepSpec | None = None
+) -> CheckedData:
     """Have a trainer read the data of a sweep, once for each combination of data and model in its space.
 
+    Args:
+        before: what the spec was before it was extended; its data are not read again.
     Raises: StillReading, if that takes longer than a request waits; InvalidSpec, if the trainer refuses data,
         tokenizer or template, or fails on them.
     """
     if unchecked := missing_rewards(spec):
         return CheckedData(None, unchecked)
-    preview, errors, configs = None, dict[str, SpecError](), read_configs(spec)
+    preview, errors, present = None, dict[str, SpecError](), read_configs(before) if before else {}
+    configs = [config for key, config in read_configs(spec).items() if key not in present]
     for place, answer in enumerate(reader.read(configs[:_MOST_CONFIGS], cache)):
         if isinstance(answer, InvalidSpec):
-            varied = () if place == 0 and spec.comparators else spec.space.names  # the base is the first
+            varied = () if place == 0 and spec.comparators and not before else spec.space.names  # the base is the first
             for error in answer.errors:
                 name = name_in_space(error.pointer.removeprefix("/training/").replace("/", "."), varied)
                 errors.setdefault(error.detail, SpecError(f"/space/{name}", error.detail) if name else error)
@@ -56,11 +62,12 @@ def check_data(spec: SweepSpec, cache: Path, reader: DataReader = READER) -> Che
     return CheckedData(preview, list(dict.fromkeys(unchecked)))
 
 
-def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData) -> SweepPlan:
+def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData, cache: Path) -> SweepPlan:
     """Return the plan with the prompts and data that were read first, and with what could not be checked."""
     changes: dict[str, Any] = {"unchecked": checked.unchecked}
     if (preview := checked.preview) is not None:
-        warnings = [*plan.warnings, *_warnings(read_configs(spec)[0], preview)]
+        config = next(iter(read_configs(spec).values()))
+        warnings = [*plan.warnings, *_warnings(config, preview), *_half_prompt(config, Catalog(cache))]
         changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
     return plan.model_copy(update=changes)
 
@@ -74,12 +81,24 @@ def _warnings(config: TrainingConfig, preview: Preview) -> Iterator[str]:
         )
     if answers is not None and answers.refused:
         yield (
-            f"of {answers.tried} answers tried {answers.refused} are not right by the reward {answers.reward}, "
-            f"such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
+            f"of {answers.tried} answers tried in a box {answers.refused} are not right by the reward "
+            f"{answers.reward}, such as {answers.example!r:.80}: see task.data.answer, answer_after and answer_boxed"
         )
     if answers is not None and (worked := worked_warning(answers)):
         yield worked
     yield from _data_warnings(preview.data, task)
+
+
+def _half_prompt(config: TrainingConfig, catalog: Catalog) -> Iterator[str]:
+    """Warn of a prompt that shows one of the two columns in which alpaca's rows ask."""
+    if isinstance(config.task, WordProblemsTask):
+        data, both = config.task.data, {"instruction", "input"}
+        entry = catalog.find(DatasetEntry, data.ref)
+        if isinstance(entry, DatasetEntry) and both <= {*entry.columns} and len(both & {*data.prompt_columns}) == 1:
+            yield (
+                f"{data.ref} has the columns instruction and input, and task.data.prompt {data.prompt!r:.60} shows "
+                r'only one of them; to ask with both set it to "{instruction}\n\n{input}"'
+            )
 
 
 def _data_warnings(data: DataRecord, task: dict[str, Any]) -> Iterator[str]:

@@ -61,7 +61,7 @@ class SweepService(VerbRules, Logs, Results):
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
         plan = make_plan(spec, earlier, measured(probe), problems)
-        return with_data(plan, spec, check_data(spec, self.settings.cache))
+        return with_data(plan, spec, check_data(spec, self.settings.cache), self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> Submission:
         """Accept a sweep. Once this returns it is stored for good.

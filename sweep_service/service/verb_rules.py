@@ -44,7 +44,8 @@ class VerbRules(ServicePart):
 
         One that has ended goes on; asking again for the same is no change.
 
-        Raises: NotFound; InvalidSpec, with pointers into the request; Conflict, if the sweep can train no more.
+        Raises: NotFound; InvalidSpec, with pointers into the request; StillReading, while a trainer reads new data;
+            Conflict, if the sweep can train no more.
         """
         sweep = self.store.get_sweep(sweep_id)
         _check_trains(sweep)

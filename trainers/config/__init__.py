@@ -201,7 +201,9 @@ def with_params(base: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str,
         for key in path:
             node = node.setdefault(key, {})
             if not isinstance(node, dict):
-                form = f"; write it as {{name: {node}}}" if isinstance(node, str) else ""
+                form = (
+                    f"; write it as {{{'ref' if key == 'data' else 'name'}: {node}}}" if isinstance(node, str) else ""
+                )
                 raise ValueError(f"{name}: {key} is a value, not a group of settings{form}")
         node[leaf] = value
     return result

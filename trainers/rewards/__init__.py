@@ -51,9 +51,11 @@ def make_reward(
 def make_rewards(config: WordProblemsTask) -> CheckedReward | WeightedRewards:
     """Make the rewards of a task, as one; whoever calls this closes it.
 
-    Raises: ConfigError, if one of them cannot be made.
+    Raises: ConfigError, if one of them cannot be made, or if all completions, or none, would be correct.
     """
     faults, made = Faults(), dict[str, CheckedReward]()
+    with faults.noted():
+        _check_correct_from(config)
     for place, reward in enumerate(config.rewards):
         setting = f"task.further_rewards.{reward.name}" if place else REWARDS.setting
         correct_from = None if place else config.correct_from
@@ -66,6 +68,16 @@ def make_rewards(config: WordProblemsTask) -> CheckedReward | WeightedRewards:
     if not reward_parts(config):
         return made[config.judging.name]
     return WeightedRewards(made, {reward.name: reward.weight for reward in config.rewards})
+
+
+def _check_correct_from(config: WordProblemsTask) -> None:
+    least, name = config.correct_from, config.judging.name
+    if name in REWARDS.ours and least is not None and not 0 < least <= 1:
+        share = "no" if least > 1 else "every"
+        raise ConfigError(
+            f"task.correct_from {least:g}: the reward {name} gives 1 or 0, so {share} completion would be correct; "
+            "give at most 1 and more than 0, or leave it out"
+        )
 
 
 __all__ = ["REWARDS", "CheckedReward", "Reward", "RewardSettings", "make_reward", "make_rewards"]

@@ -1,7 +1,7 @@
 r"""Reward "exact": the last `\boxed{}`, or else the last line, is the right answer as a text."""
 
 from trainers.grading.latex_forms import as_latex
-from trainers.rewards.final_answer import last_boxed
+from trainers.rewards.final_answer import boxed, last_boxed
 from trainers.tasks.base import Completion, Judgement, OneByOne, Problem
 
 
@@ -20,7 +20,12 @@ class ExactReward(OneByOne):
 
     def unread(self, answer: str) -> str:
         """Return the reason why a right answer cannot be read; empty if it can."""
-        return "" if normalised(answer) else "holds no text to compare"
+        if not normalised(answer):
+            return "holds no text to compare"
+        gold, texts = Problem("", answer), (boxed(answer), answer)
+        if any(self.judgement(gold, Completion(text, 1, truncated=False)).correct for text in texts):
+            return ""
+        return "can stand neither in a box nor in one line"
 
 
 def normalised(text: str) -> str:

@@ -81,6 +81,11 @@ def _boxes(text: str) -> tuple[list[_Box], int]:
     return boxes, max((start[0] for start in opened if start), default=-1)
 
 
+def boxed(answer: str) -> str:
+    """Return an answer in a box: the shortest right completion."""
+    return rf"\boxed{{{answer}}}"
+
+
 def looks_worked(answer: str) -> bool:
     r"""Tell whether a problem's answer has the marks of a worked solution: several lines, "####" or a box."""
     return "\n" in answer or "####" in answer or r"\boxed" in answer

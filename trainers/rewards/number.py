@@ -37,7 +37,7 @@ class NumberReward(OneByOne):
         if right is None:
             raise GraderError(
                 f"the reward number cannot judge answers to {problem.prompt!r:.100}: {problem.answer!r:.100} is not "
-                "one number; set task.reward to math"
+                "one number; choose another reward"
             )
         boxed = last_boxed(completion.text)
         if boxed is not None:

@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +18,9 @@ from trainers.catalog.new_entry import about
 from trainers.config import WordProblemsTask
 from trainers.config.reward_config import reward_settings
 from trainers.errors import ConfigError, Faults
-from trainers.rewards import REWARDS, make_rewards
+from trainers.rewards import REWARDS, make_reward, make_rewards
 from trainers.rewards.checked import CheckedReward, Unread
-from trainers.rewards.final_answer import LONG, looks_worked
+from trainers.rewards.final_answer import LONG, boxed, looks_worked
 from trainers.rewards.weighted import WeightedRewards
 from trainers.tasks.base import Completion, Judgement, Problem, by_length
 from trainers.tasks.benchmark_texts import benchmark_rows, benchmark_texts
@@ -110,7 +111,7 @@ class WordProblems:
     def worked_example(self, random_numbers: random.Random) -> tuple[str, str]:
         """Draw a training problem that is short enough to be trained on, and its answer alone in a box."""
         problem = random_numbers.choice(self._teachable)
-        return problem.prompt, boxed(problem)
+        return problem.prompt, boxed(problem.answer)
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -141,7 +142,7 @@ class WordProblems:
 
     @cached_property
     def _tokenizer(self) -> "PreTrainedTokenizerFast":
-        texts = [problem.prompt + boxed(problem) for problem in self.training]
+        texts = [problem.prompt + boxed(problem.answer) for problem in self.training]
         return byte_tokenizer(texts, _VOCABULARY)
 
     @cached_property
@@ -165,8 +166,38 @@ class WordProblems:
             return [self._without(part, "unreadable", [row.answer in unread for row in part]) for part in datasets]
         others = [row for row in rows if row.answer in unread]
         if others:
-            raise ConfigError(*_unread_answers(others, unread, len(rows)))
+            raise ConfigError(*self._unread_answers(others, unread), self._remedy(others, unread, len(rows), cache))
         return list(datasets)
+
+    def _unread_answers(self, rows: Sequence[Problem], unread: Mapping[str, Unread]) -> Iterator[str]:
+        """Name the answers of these rows that a reward cannot read, each once, up to a number."""
+        by_answer = dict[str, list[Problem]]()
+        for row in rows:
+            by_answer.setdefault(row.answer, []).append(row)
+        for answer, problems in list(by_answer.items())[:_SHOWN]:
+            reward, reason = unread[answer]
+            place = "reward" if reward == self.config.judging.name else f"further_rewards.{reward}"
+            alike = f"; {len(problems) - 1} more problems have it" if len(problems) > 1 else ""
+            yield (
+                f"task.{place}: the reward {reward} cannot judge answers to {problems[0].prompt!r:.100}: "
+                f"{answer!r:.100} {reason}{alike}"
+            )
+
+    def _remedy(self, rows: Sequence[Problem], unread: Mapping[str, Unread], total: int, cache: Path) -> str:
+        """Say how many problems have answers that a reward cannot read, and all that helps."""
+        answers, judging = list(dict.fromkeys(row.answer for row in rows)), self.config.judging.name
+        remedies = list[str]()
+        if any(looks_worked(answer) or len(answer) > LONG for answer in answers):
+            remedies.append("name where the answer stands by task.data.answer_after or answer_boxed")
+        refusing = dict.fromkeys(unread[answer].reward for answer in answers)
+        if not remedies and judging in refusing and (other := _reward_for(answers, self.config, cache)):
+            remedies.append(f"set task.reward to {other}")
+        remedies += [f"take {name} out of task.further_rewards" for name in refusing if name != judging]
+        if len(rows) < total:
+            remedies.append("leave such problems out by task.unreadable_answers: leave_out")
+        more = f"; {len(answers) - _SHOWN} more answers are not shown" if len(answers) > _SHOWN else ""
+        remedy = "; or ".join(remedies) or "name another column by task.data.answer"
+        return f"task.reward: of {total} problems {len(rows)} are like this{more}; {remedy}"
 
     def _parted(self, datasets: Sequence[list[Problem]]) -> tuple[list[Problem], list[Problem]]:
         """Return the rows to train and to validate on."""
@@ -178,10 +209,10 @@ class WordProblems:
             training, validation = datasets
             if (count := held_out.problems) is not None and count < len(validation):
                 validation = [validation[place * len(validation) // count] for place in range(count)]  # spread evenly
-            texts = {self._same(row.question) for row in validation}
-            training = self._without(
-                training, "like_validation", [self._same(row.question) in texts for row in training]
-            )
+        texts = {self._same(row.question) for row in validation}
+        asked = ((row.question, row.prompt, *(content for _, content in row.turns)) for row in training)
+        left = [any(self._same(text) in texts for text in of_row) for of_row in asked]
+        training = self._without(training, "like_validation", left)
         counts = Counter[Reason](reason for reason, _ in self.left_out)
         left_out = ", ".join(f"{reason} {count}" for reason, count in counts.items())
         if problems := [
@@ -208,31 +239,14 @@ class WordProblems:
         return [row._replace(prompt=before + row.prompt + data.suffix) for row in rows]
 
 
-def boxed(problem: Problem) -> str:
-    """Return the shortest right completion of a problem."""
-    return rf"\boxed{{{problem.answer}}}"
-
-
-def _unread_answers(rows: Sequence[Problem], unread: Mapping[str, Unread], total: int) -> Iterator[str]:
-    """Name the answers of these rows that a reward cannot read, each once, and the remedy."""
-    by_answer = dict[str, list[Problem]]()
-    for row in rows:
-        by_answer.setdefault(row.answer, []).append(row)
-    for answer, problems in list(by_answer.items())[:_SHOWN]:
-        reward, reason = unread[answer]
-        alike = f"; {len(problems) - 1} more problems have it" if len(problems) > 1 else ""
-        yield (
-            f"task.reward: the reward {reward} cannot judge answers to {problems[0].prompt!r:.100}: {answer!r:.100} "
-            f"{reason}{alike}"
-        )
-    more = f"; {len(by_answer) - _SHOWN} more answers are not shown" if len(by_answer) > _SHOWN else ""
-    worked = any(looks_worked(answer) or len(answer) > LONG for answer in by_answer)
-    first = "name where the answer stands by task.data.answer_after or answer_boxed; or " if worked else ""
-    other = "math" if "number" in {reward for reward, _ in unread.values()} else "exact"
-    yield (
-        f"task.reward: of {total} problems {len(rows)} are like this{more}; {first}set task.reward to {other}, or "
-        "leave such problems out by task.unreadable_answers: leave_out"
-    )
+def _reward_for(answers: Sequence[str], config: WordProblemsTask, cache: Path) -> str | None:
+    """Return another reward that reads all of these answers, if one of ours does."""
+    for name in ("math", "exact"):
+        if name not in {reward.name for reward in config.rewards}:
+            with closing(make_reward(name)) as reward:
+                if not reward.unreadable(answers, cache):
+                    return name
+    return None
 
 
 def _every_nth_apart(

@@ -12,12 +12,12 @@ from typing import Any, Final
 from trainers.config import PretrainedModel, TrainingConfig, WordProblemsTask
 from trainers.errors import ConfigError, Faults, GraderError
 from trainers.rewards import REWARDS
-from trainers.rewards.final_answer import LONG, looks_worked
+from trainers.rewards.final_answer import LONG, boxed, looks_worked
 from trainers.tasks import Completion, Task, make_task
 from trainers.tasks.data_record import AnswersTried, Preview, Prompt, data_facts, lines, title, worked_warning
 from trainers.tasks.prompted_problems import PromptedProblems, data_record
 from trainers.tasks.prompts import beyond_context, end_tokens, is_chat, token_counts, token_ids
-from trainers.tasks.word_problems import WordProblems, boxed
+from trainers.tasks.word_problems import WordProblems
 
 _TRIED_ANSWERS: Final = 64
 _MANY: Final = 0.1  # share of answers with the marks of worked solutions
@@ -94,7 +94,7 @@ def _tried(task: Task, config: WordProblemsTask) -> AnswersTried | None:
     step = max(1, len(task.training) // _TRIED_ANSWERS)
     tried = list(task.training[::step][:_TRIED_ANSWERS])
     try:
-        judged = task.judge(tried, [Completion(boxed(problem), 1, truncated=False) for problem in tried])
+        judged = task.judge(tried, [Completion(boxed(problem.answer), 1, truncated=False) for problem in tried])
     except GraderError as error:
         raise ConfigError(f"task.reward: {error}") from error
     wrong = [problem.answer for problem, judgement in zip(tried, judged, strict=True) if not judgement.correct]

@@ -90,18 +90,21 @@ def test_client_and_commands_wait_until_data_are_read_and_say_what_could_not_be(
 ) -> None:
     add_dataset(served.service.settings.cache, "rows", {"train": [{"problem": "1?", "answer": "1"}]})
     still, waits = StillReading("the server is still reading; ask again"), list[str]()
-    answers = [still, CheckedData(None, ["too many rows"])] * 4
+    answers = [still, CheckedData(None, ["too many rows"])] * 5
 
-    def check(*_: object) -> CheckedData:
+    def check(*_: object, **__: object) -> CheckedData:
         answer = answers.pop(0)
         if isinstance(answer, StillReading):
             raise answer
         return answer
 
-    monkeypatch.setattr("sweep_service.service.check_data", check)
+    for module in ("service", "intake.added_check"):
+        monkeypatch.setattr(f"sweep_service.{module}.check_data", check)
     monkeypatch.setattr(client, "patience_s", 0)
     assert client.plan(WORDS, waits.append).unchecked == ["too many rows"]
-    assert client.submit(WORDS, None, waits.append).unchecked == ["too many rows"]
+    sweep = client.submit(WORDS, None, waits.append)
+    assert sweep.unchecked == ["too many rows"]
+    assert client.extend(sweep.id, {"space": {"loss.beta1": [0, 0.5, 0.75, 1]}}).spec != sweep.spec
     assert waits == [str(still)] * 2
     (home / "sweep.yaml").write_text(json.dumps(WORDS))
     planned = sweeps("plan", "sweep.yaml")

@@ -135,6 +135,8 @@ def with_a_catalog(served: Served) -> Iterator[str]:
     (home / "empty").mkdir()
     (home / "sums.jsonl").write_text('{"question": "1+1?", "answer": "so #### 2", "Worked solution": "2 + 8"}\n' * 3)
     (home / "boxed.json").write_text(json.dumps([{"text": "1+1?", "solution": "so \\boxed{2}"}]))
+    chat = [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]
+    (home / "chats.json").write_text(json.dumps([{"messages": chat}]))
     for name, number in (("five", 5), ("exam", 2)):
         problems = "".join(f"{n}+{n}?,{2 * n}\n" for n in range(number))
         (home / f"{name}.csv").write_text(f"problem,answer\n{problems}")
@@ -142,6 +144,7 @@ def with_a_catalog(served: Served) -> Iterator[str]:
     yield from ("models add ./empty --name x", "models add ./empty")
     yield from ("datasets add ./sums.jsonl --name sums", "datasets show sums")
     yield from ("datasets add ./boxed.json --name boxed", "datasets show boxed", "datasets show nothing")
+    yield from ("datasets add ./chats.json --name chats", "datasets show chats")
     yield from ("benchmarks add aime24=./five.csv", "benchmarks add exam=./exam.csv", "benchmarks show exam")
     yield "benchmarks ls"
 

@@ -143,7 +143,10 @@ def test_the_plan_warns_of_a_chat_model_asked_in_plain_text_and_of_answers_that_
     data = {"ref": "sums", "prompt": "question", "answer": "hint"}
     warnings = " ".join(plan(tmp_path, cache, spec(data=data, reward="exact", max_prompt_tokens=short)).warnings)
     assert "has a chat template and task.data.template is raw" in warnings
-    assert "of 9 answers tried 9 are not right by the reward exact, such as 'look {': see task.data.answer" in warnings
+    assert (
+        "of 9 answers tried in a box 9 are not right by the reward exact, such as 'look {': see task.data.answer"
+        in warnings
+    )
     assert "30 of 40 problems are left out: their prompts are longer than task.max_prompt_tokens" in warnings
 
 

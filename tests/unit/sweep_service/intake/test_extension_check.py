@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from search_spaces.strategies import DRAWING
-from sweep_service.errors import InvalidSpec
+from sweep_service.errors import InvalidSpec, SpecError
+from sweep_service.intake import data_check
 from sweep_service.intake.added_check import check_extension
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.spec import Seeds, SweepSpec
 from tests.refusals import refusals
+from tests.unit.trainers.tasks.chats import add_dataset
+from trainers.config import TrainingConfig, WordProblemsTask
 
 SPEC: dict[str, Any] = {
     "name": "betas",
@@ -32,10 +35,10 @@ def spec_of(**changes: Any) -> SweepSpec:
     return parse_spec(SPEC | changes)
 
 
-def told_of(request: Any, spec: SweepSpec) -> dict[str, str]:
+def told_of(request: Any, spec: SweepSpec, cache: Path = CACHE) -> dict[str, str]:
     """Return why an extension is refused, by pointer."""
     with pytest.raises(InvalidSpec) as refused:
-        check_extension(request, spec, CACHE)
+        check_extension(request, spec, cache)
     assert refused.value.what == "the sweep cannot be extended"
     return {error.pointer: error.detail for error in refused.value.errors}
 
@@ -213,6 +216,29 @@ def test_a_search_keeps_its_space_and_its_configs(strategy: str) -> None:
     told = told_of({"search": {"num_configs": 2}, "space": wider}, spec)
     assert told["/search/num_configs"] == "2 is less than 3, as it was"
     assert f"strategy {strategy} has drawn its configs from the space of before" in told["/space/loss.beta1"]
+
+
+def test_data_that_only_new_values_name_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[str]()
+
+    def read(config: TrainingConfig, *_: object) -> str:
+        assert isinstance(config.task, WordProblemsTask)
+        begun.append(config.task.data.answer)
+        if begun[-1] == "words":
+            raise InvalidSpec([SpecError("/training/task/reward", "many is not one number")])
+        return "too many rows"
+
+    monkeypatch.setattr(data_check, "_read", read)
+    add_dataset(tmp_path, "rows", {"train": [{"problem": "1?", "answer": "1", "words": "many", "value": "1"}]})
+    training = {"steps": 16, "task": {"name": "word_problems", "data": {"ref": "rows"}, "reward": "number"}}
+    spec = spec_of(training=training, space={"loss.beta1": [0], "task.data.answer": ["answer"]})
+    assert check_extension({"space": {"loss.beta1": [0, 1]}}, spec, tmp_path)
+    assert begun == []
+    assert check_extension({"space": {"task.data.answer": ["answer", "value"]}}, spec, tmp_path)
+    words = {"task.data.answer": ["answer", "words"]}
+    for added, place in ((words, "/space/task.data.answer"), (words | {"loss.beta1": [0, 1]}, "/space")):
+        assert told_of({"space": added}, spec, tmp_path) == {place: "many is not one number"}
+    assert begun == ["value", "words", "words"]
 
 
 def test_a_value_that_the_catalog_lacks_is_refused_with_its_place() -> None:

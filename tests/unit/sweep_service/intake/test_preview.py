@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,30 @@ def test_what_could_not_be_read_is_no_warning_but_unchecked(tmp_path: Path, trai
     trainer.may_end.set()
     plan = make_plan(spec_of(), None)
     for _ in range(2):
-        shown = with_data(plan, spec_of(), check_data(spec_of(), tmp_path, reader))
+        shown = with_data(plan, spec_of(), check_data(spec_of(), tmp_path, reader), tmp_path)
         assert (shown.unchecked, shown.warnings, shown.prompts) == ([trainer.answer], plan.warnings, ())
     assert len(trainer.begun) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "prompt", "warned"),
+    [
+        (("instruction", "input"), "input", True),
+        (("instruction", "input"), "Do it: {instruction}", True),
+        (("instruction", "input"), "{instruction}\n\n{input}", False),
+        (("instruction", "input"), "text", False),
+        (("instruction",), "instruction", False),
+    ],
+)
+def test_a_prompt_of_half_of_alpacas_columns_is_warned_of(
+    tmp_path: Path, trainer: Trainer, columns: Sequence[str], prompt: str, warned: bool
+) -> None:
+    trainer.may_end.set()
+    add_dataset(tmp_path, "mine", {"train": [dict.fromkeys((*columns, "text", "answer"), "1")]})
+    task = {"name": "word_problems", "data": {"ref": "mine", "prompt": prompt}}
+    spec = spec_of(training={"task": task})
+    shown = with_data(make_plan(spec, None), spec, check_data(spec, tmp_path, DataReader()), tmp_path)
+    assert any("shows only one of them" in warning for warning in shown.warnings) is warned
 
 
 def test_all_data_of_a_space_are_read_and_the_first_are_shown(tmp_path: Path, trainer: Trainer) -> None:

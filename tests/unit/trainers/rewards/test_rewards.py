@@ -215,7 +215,7 @@ def test_no_text_breaks_the_rewards(text: str) -> None:
 
 
 def test_a_right_answer_that_is_no_number_is_an_error_and_not_a_zero() -> None:
-    with pytest.raises(GraderError, match=r"'a prompt': '\\\\frac12' is not one number; set task.reward to "):
+    with pytest.raises(GraderError, match=r"'a prompt': '\\\\frac12' is not one number; choose another reward"):
         judged(NumberReward(), r"\frac12", "1/2")
 
 

@@ -11,7 +11,7 @@ from tests.unit.trainers.rewards.test_rewards_by_name import site as site
 from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
 from trainers.config import ExpressionsTask, TrainingConfig, WordProblemsTask, with_params
 from trainers.errors import ConfigError
-from trainers.rewards import make_reward, make_rewards
+from trainers.rewards import REWARDS, make_reward, make_rewards
 from trainers.rewards.checked import CheckedReward
 from trainers.rewards.weighted import WeightedRewards
 from trainers.rollouts.rollout import problems_digest
@@ -143,6 +143,17 @@ def test_correct_from_is_about_the_first_reward_before_its_weight() -> None:
     assert (long.reward, long.correct) == (20, True)
 
 
+@pytest.mark.parametrize(("least", "share"), [(1.5, "no"), (1, None), (0.5, None), (0, "every"), (-1, "every")])
+@pytest.mark.parametrize("name", REWARDS.ours)
+def test_all_completions_or_none_are_never_correct_by_our_rewards(name: str, least: float, share: str | None) -> None:
+    config = WordProblemsTask.model_validate({"reward": name, "correct_from": least})
+    if share is None:
+        make_rewards(config).close()
+        return
+    with pytest.raises(ConfigError, match=rf"task.correct_from {least}: the reward {name} .* {share} completion would"):
+        make_rewards(config)
+
+
 @pytest.mark.parametrize(
     ("task", "place", "reason"),
     [
@@ -198,8 +209,10 @@ def test_a_dotted_name_sets_a_setting_only_below_a_mapping() -> None:
         ("graded", 1, {"scale": 0.5}),
         ("exact", 0.1, {}),
     ]
-    with pytest.raises(ValueError, match=r"reward is a value, not a group of settings; write it as \{name: graded\}"):
-        with_params({"task": {"reward": "graded"}}, params)
+    for setting, form in (("reward", "name"), ("data", "ref")):
+        said = rf"{setting} is a value, not a group of settings; write it as \{{{form}: graded\}}"
+        with pytest.raises(ValueError, match=said):
+            with_params({"task": {setting: "graded"}}, {f"task.{setting}.scale": 0.5})
 
 
 # columns

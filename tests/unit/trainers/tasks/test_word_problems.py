@@ -124,7 +124,7 @@ def test_answers_that_are_no_numbers_are_refused_before_anything_runs(tmp_path: 
     assert len(problems) == 9 + 1
     assert problems[-1] == (
         "task.reward: of 10 problems 9 are like this; name where the answer stands by task.data.answer_after or "
-        "answer_boxed; or set task.reward to math, or leave such problems out by task.unreadable_answers: leave_out"
+        "answer_boxed; or leave such problems out by task.unreadable_answers: leave_out"
     )
     assert kept(task(tmp_path, data={"ref": "sums", "answer_after": "####"}, validation_every=9)) == 9
 
@@ -157,6 +157,7 @@ def test_answers_that_are_no_numbers_can_be_left_out_and_are_counted(tmp_path: P
         ("number", {r"\frac{1}{2}", "½", "x/2", "n<5", "A-5", "1/x", "|5|"}, "is not one number"),
         ("expression", {"7.5", "B", "50000", "1_0"}, "is not a whole number of at most four digits"),
         ("exact", {"."}, "holds no text to compare"),
+        ("exact", {r"so \boxed{5}", "f(x) = {\nx"}, "can stand neither in a box nor in one line"),
     ],
 )
 def test_golds_that_a_reward_cannot_read_are_found_before_training(
@@ -166,7 +167,7 @@ def test_golds_that_a_reward_cannot_read_are_found_before_training(
         "math": [r"0.\overline{3}", "½", "3²", "\N{FULLWIDTH DIGIT FIVE}", r"\text{no solution}", "B"],
         "number": ["1,234", "3/4", "-$5", "18 m/s", "x = 5"],
         "expression": ["7"],
-        "exact": ["A. 12"],
+        "exact": ["A. 12", "f(x) = {", "one\ntwo", r"\{1, 2\}"],
     }[reward]
     for name in ("alone", "among"):  # with another reward of another weight, too
         rows = [line(number, answer=gold) for number, gold in enumerate([*readable, *readable, *sorted(golds)])]
@@ -183,6 +184,28 @@ def test_golds_that_a_reward_cannot_read_are_found_before_training(
     assert kept(task(tmp_path, data="alone", reward=reward, unreadable_answers="leave_out", validation_every=2)) == (
         2 * len(readable)
     )
+
+
+@pytest.mark.parametrize(
+    ("reward", "further", "golds", "remedy"),
+    [
+        ("number", [], ["many", "5"], "set task.reward to math; or leave such problems out by"),
+        ("number", [], ["many", "?", "5"], "set task.reward to exact; or leave such problems out by"),
+        ("number", ["math"], ["many", "5"], "set task.reward to exact; or leave such problems out by"),
+        ("number", [], ["many"], "set task.reward to math"),
+        ("expression", [], ["7.5"], "set task.reward to math"),
+        ("exact", [], ["."], "name another column by task.data.answer"),
+        ("exact", ["number"], ["many", "5"], "take number out of task.further_rewards; or leave such problems out by"),
+    ],
+)
+def test_what_helps_golds_that_a_reward_cannot_read_does_help(
+    tmp_path: Path, reward: str, further: list[str], golds: list[str], remedy: str
+) -> None:
+    write(tmp_path, [line(number, answer=gold) for number, gold in enumerate(golds)])
+    with pytest.raises(ConfigError) as refusal:
+        task(tmp_path, reward=reward, further_rewards={name: {} for name in further})
+    said = refusal.value.problems[-1].partition("are like this; ")[2]
+    assert said == remedy + " task.unreadable_answers: leave_out" * remedy.endswith(" by")
 
 
 def test_faults_of_data_benchmarks_and_reward_are_said_at_once(tmp_path: Path) -> None:
@@ -384,6 +407,21 @@ def test_a_benchmark_is_kept_apart_from_columns_and_turns_and_asked_as_the_data_
     assert left_out(task(tmp_path, data={"ref": "chats", "template": "chat"}, apart_from=["held"])) == {
         "like_benchmark": 1
     }
+
+
+def test_a_chat_with_a_turn_that_is_validated_on_is_not_trained_on(tmp_path: Path) -> None:
+    def chat(*turns: str) -> list[dict[str, str]]:
+        return [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(turns)]
+
+    asked = "What is {} and 1?".format
+    rows = [*map(line, range(9)), line(9, problem=chat(asked(0), "1", asked(1))), line(10)]  # it is another problem
+    earlier, last = chat(asked(10), "10?", "Check it."), chat("Ready?", "Yes.", asked(10))
+    write(tmp_path, [*rows, *(line(11, problem=turns) for turns in (earlier, last))])
+    add_dataset(tmp_path, "two", {"train": [*map(line, range(9)), line(9, problem=earlier)], "test": [line(10)]})
+    chats = task(tmp_path, data={"ref": "sums", "template": "chat"}, validation_every=11)
+    assert ([problem.answer for problem in chats.validation], left_out(chats)) == (["11"], {"like_validation": 2})
+    two = task(tmp_path, data={"ref": "two", "template": "chat"}, validation={"split": "test"})
+    assert (len(two.training), left_out(two)) == (9, {"like_validation": 1})
 
 
 def test_a_benchmark_to_validate_on_is_kept_apart_from_others(tmp_path: Path) -> None:

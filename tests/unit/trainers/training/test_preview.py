@@ -24,7 +24,7 @@ def previewed(cache: Path, answers: list[str], reward: str = "exact", **data: An
     ("answers", "data", "median"),
     [
         ([f"{n} and 1\n#### {n + 1}" for n in range(20)], {}, 14),
-        ([rf"\boxed{{{n}}}" for n in range(20)], {}, 9),
+        ([rf"\boxed{{{n}}}" for n in range(20)], {"reward": "math"}, 9),
         ([f"{LINE} {n}" for n in range(20)], {}, 96),
         ([f"{n}\nor so" if n % 5 == 0 else str(n) for n in range(20)], {}, 2),
         ([*map(str, range(19)), "1\n2"], {}, None),  # one oddity
