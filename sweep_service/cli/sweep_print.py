@@ -11,6 +11,7 @@ from sweep_service.cli.output import (
     counts_text,
     fact_line,
     number,
+    plural,
     print_facts,
     print_table,
     say,
@@ -119,7 +120,7 @@ def print_sweep(
         seeds += f"; confirm the best {confirm.top_k} on {_commas(confirm.seeds)}"
     facts = {
         "message": sweep.message,
-        "trials": counts_text(sweep.trials),
+        "trials": counts_text(sweep.trials, sweep.trials_to_come),
         "now": phase and explained(phase),
         "gpu-hours": hours and _gpu_hours(hours),
         "seeds": seeds,
@@ -221,7 +222,7 @@ def print_comparison(comparison: SweepsComparison) -> None:
     console = stdout()
     letters = string.ascii_uppercase
     for letter, sweep in zip(letters, comparison.sweeps, strict=False):
-        only = f"{sweep.configs} configs, {sweep.only_here} only here"
+        only = f"{plural(sweep.configs, 'config')}, {sweep.only_here} only here"
         console.print(
             Text.assemble((f"{letter} {sweep.name}", "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {only}")
         )

@@ -28,7 +28,7 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
         _follow(last, display, timeout_s)
     sweep = last.sweep
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
-    say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
+    say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials, sweep.trials_to_come)}")
     console = stderr()
     for line in winner_lines(last.best, sweep, last.configs, console):
         console.print(line)
