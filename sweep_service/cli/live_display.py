@@ -127,7 +127,7 @@ def _failure(event: Event, state: WatchedState) -> str | None:
     ):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
         return f"{label}: attempt {data['attempt']} {data['outcome']}{message}"
-    if event.type == "trial.warned":
+    if event.type == "trial.warned" and state.warned.setdefault(data["code"], event.seq) == event.seq:
         return f"{label}: {data['code']}: {data['message']}"
     return None
 
