@@ -97,6 +97,8 @@ class SweepSummary(Timed, View):
     """True if the sweep ends with its cost probe, as `sweeps probe` asks, and none of its trials runs."""
     trials: dict[TrialState, int]
     """Number of trials in each state; states without trials are left out."""
+    trials_to_come: int
+    """Number of trials yet to be chosen, at most: proposals, and the confirm stage. 0 once the sweep trains no more."""
     mlflow_url: str | None
 
 
@@ -200,6 +202,9 @@ class SubmittedView(SweepView):
         default=[],
         exclude_if=operator.not_,
         description="Reasons why data could not be read before; trials read it. Missing: they were.",
+    )
+    warnings: list[str] = Field(
+        default=[], exclude_if=operator.not_, description="Warnings of its plan. Missing: there are none."
     )
 
 

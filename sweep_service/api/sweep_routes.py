@@ -169,11 +169,11 @@ def submit(
     """
     if validate_only:
         return Response(service.plan(raw).model_dump_json(), media_type="application/json")
-    sweep, replayed, unchecked = service.submit(raw, idempotency_key)
+    sweep, replayed, plan = service.submit(raw, idempotency_key)
     response.headers["Location"] = f"/v1/sweeps/{sweep.id}"
     if replayed:
         response.headers["Idempotency-Replayed"] = "true"
-    return SubmittedView(**dict(view_of(service, sweep.id)), unchecked=unchecked)
+    return SubmittedView(**dict(view_of(service, sweep.id)), unchecked=plan.unchecked, warnings=plan.warnings)
 
 
 @router.get("/sweeps")

@@ -60,10 +60,13 @@ class LiveDisplay(AbstractContextManager["LiveDisplay"]):
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=None)
         room = max(1, self._live.console.size.height - 9)
-        counts = state.sweep.trials
+        counts, to_come = state.sweep.trials, state.sweep.trials_to_come
         done = sum(count for trial_state, count in counts.items() if trial_state.is_over)
-        total = sum(counts.values())
-        table.add_row(Text("  all trials"), ProgressBar(total, done, _BAR), Text(counts_text(counts)))
+        table.add_row(
+            Text("  all trials"),
+            ProgressBar(sum(counts.values()) + to_come, done, _BAR),
+            Text(counts_text(counts, to_come)),
+        )
         if (probe := state.phases.of_probe) and not state.sweep.state.is_over:
             table.add_row(Text("  probe of the cost"), ProgressBar(1, 0, _BAR), Text(probe, "bright_black"))
         for trial in state.running[:room]:
@@ -124,7 +127,7 @@ def _failure(event: Event, state: WatchedState) -> str | None:
     ):
         message = f": {str(data['message']).splitlines()[0]}" if data.get("message") else ""
         return f"{label}: attempt {data['attempt']} {data['outcome']}{message}"
-    if event.type == "trial.warned":
+    if event.type == "trial.warned" and state.warned.setdefault(data["code"], event.seq) == event.seq:
         return f"{label}: {data['code']}: {data['message']}"
     return None
 

@@ -75,8 +75,11 @@ def submit(
         sweep = client.submit(raw, key, _reading)
         for reason in sweep.unchecked:
             say(f"not checked: {reason}")
-        trials = plural(sum(sweep.trials.values()), "trial")
-        say(f"submitted {sweep.name}: {trials} to begin with. Watch it: sweeps watch {sweep.id}")
+        for warning in sweep.warnings:
+            say(f"warning: {warning}")
+        trials = plural(sum(sweep.trials.values()) + sweep.trials_to_come, "trial")
+        later = f", {sweep.trials_to_come} of them yet to be chosen" if sweep.trials_to_come else ""
+        say(f"submitted {sweep.name}: {trials}{later}. Watch it: sweeps watch {sweep.id}")
         if not json:
             print_data(sweep.id)
             sys.stdout.flush()
@@ -153,7 +156,7 @@ def ls(
                 sweep.id,
                 f"{sweep.name} (probe)" if sweep.only_probes else sweep.name,
                 Text.assemble(state_text(sweep.state, sweep.desired_state), deletion_note(sweep.deletion)),
-                counts_text(sweep.trials),
+                counts_text(sweep.trials, sweep.trials_to_come),
                 span(now - sweep.created_at),
                 labels_text(sweep.labels),
             )

@@ -11,6 +11,7 @@ from sweep_service.cli.output import (
     counts_text,
     fact_line,
     number,
+    plural,
     print_facts,
     print_table,
     say,
@@ -119,7 +120,7 @@ def print_sweep(
         seeds += f"; confirm the best {confirm.top_k} on {_commas(confirm.seeds)}"
     facts = {
         "message": sweep.message,
-        "trials": counts_text(sweep.trials),
+        "trials": counts_text(sweep.trials, sweep.trials_to_come),
         "now": phase and explained(phase),
         "gpu-hours": hours and _gpu_hours(hours),
         "seeds": seeds,
@@ -129,8 +130,7 @@ def print_sweep(
         "mlflow": sweep.mlflow_url,
     }
     print_facts(facts, 13)
-    for text in _warnings(trials):
-        console.print(fact_line("  " + "warning".ljust(13), text, console, "yellow"), soft_wrap=True)
+    print_warnings(trials, console, 13)
     console.print()
     valued = Counter((trial.config_id, trial.stage) for trial in trials if trial.objective is not None)
     print_table(
@@ -152,13 +152,15 @@ def _gpu_hours(hours: GpuHours) -> str:
     return f"{hours.used:.3g} used{reserved}" + (f", of {hours.limit:g}" if hours.limit is not None else "")
 
 
-def _warnings(trials: Sequence[TrialView]) -> list[str]:
-    """Return a line for each code of the trainers' warnings: the number of its trials, and the first one's message."""
+def print_warnings(trials: Sequence[TrialView], console: Console, width: int) -> None:
+    """Print a line for each code of the trainers' warnings: the number of its trials, and the first one's message."""
     messages: dict[str, list[str]] = {}
     for trial in trials:
         for warning in trial.warnings:
             messages.setdefault(warning.code, []).append(f"trial {trial.id}: {warning.message}")
-    return [f"{code} in {len(texts)} of {len(trials)} trials; {texts[0]}" for code, texts in messages.items()]
+    for code, texts in messages.items():
+        text = f"{code} in {len(texts)} of {plural(len(trials), 'trial')}; {texts[0]}"
+        console.print(fact_line("  " + "warning".ljust(width), text, console, "yellow"), soft_wrap=True)
 
 
 def roles_text(config: ConfigView) -> str:
@@ -221,7 +223,7 @@ def print_comparison(comparison: SweepsComparison) -> None:
     console = stdout()
     letters = string.ascii_uppercase
     for letter, sweep in zip(letters, comparison.sweeps, strict=False):
-        only = f"{sweep.configs} configs, {sweep.only_here} only here"
+        only = f"{plural(sweep.configs, 'config')}, {sweep.only_here} only here"
         console.print(
             Text.assemble((f"{letter} {sweep.name}", "bold"), f"  {sweep.id}  ", state_text(sweep.state), f"  {only}")
         )

@@ -6,6 +6,7 @@ import time
 from sweep_service.cli.failures import interruptible
 from sweep_service.cli.live_display import LineDisplay, LiveDisplay
 from sweep_service.cli.output import counts_text, say, span, stderr
+from sweep_service.cli.sweep_print import print_warnings
 from sweep_service.cli.watched_state import WatchedState
 from sweep_service.cli.winner import winner_lines
 from sweep_service.client import Client, TooLate, Unreachable
@@ -28,10 +29,11 @@ def watch_sweep(client: Client, sweep_id: str, timeout_s: float | None = None) -
         _follow(last, display, timeout_s)
     sweep = last.sweep
     took = span((sweep.ended_at or time.time()) - sweep.created_at)
-    say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials)}")
+    say(f"{sweep.name} {sweep.state} after {took}: {counts_text(sweep.trials, sweep.trials_to_come)}")
     console = stderr()
     for line in winner_lines(last.best, sweep, last.configs, console):
         console.print(line)
+    print_warnings(list(client.trials(sweep_id)), console, 9)
     return last
 
 

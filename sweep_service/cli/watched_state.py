@@ -29,6 +29,8 @@ class WatchedState:
     best: Best | None = None
     events: list[Event] = field(default_factory=list)
     """Events since the look before."""
+    warned: dict[str, int] = field(default_factory=dict)
+    """Number of the first event of each code of warnings; the others are counted at the end."""
     _seen: int = 0
 
     def look(self) -> None:

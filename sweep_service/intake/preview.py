@@ -115,4 +115,5 @@ def _data_warnings(data: DataRecord, task: dict[str, Any]) -> Iterator[str]:
             f"task.max_prompt_tokens {task['max_prompt_tokens']}"
         )
     if data.contradicting:
-        yield f"{data.contradicting} rows repeat a problem with another answer"
+        rows = "1 row repeats" if data.contradicting == 1 else f"{data.contradicting} rows repeat"
+        yield f"{rows} a problem with another answer"

@@ -18,11 +18,9 @@ from sweep_service.pages.snapshot import ENTROPY, REWARD, SHOWN_EVALUATIONS, Sna
 from sweep_service.schemas import Judged
 from sweep_service.service import SweepService
 from sweep_service.store.curve_rows import NewPoints
-from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.deletion import DeletionState
 from sweep_service.sweep.labels import Phases
 from sweep_service.sweep.objective import objective_metrics
-from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Config, Event, Sweep, Trial, TrialState
 from sweep_service.verbs import VERBS, Shown
 
@@ -62,13 +60,14 @@ class LiveSweep:
 
     def _begin(self, sweep: Sweep) -> None:
         """Follow the sweep as it is planned now, from its first point on."""
-        planned = StageCounts(0, 0) if sweep.state.is_over else stage_counts(sweep.spec)
-        self._generation, self._planned = sweep.generation, planned._asdict()
+        self._generation = sweep.generation
         steps = [config.training["steps"] for config in self._configs]
         self._steps = max(steps) if steps else sweep.spec.trained_base.steps
         self._charts = (ENTROPY, REWARD, sweep.spec.objective.metric)
         self._keys = tuple(dict.fromkeys([*self._charts, *objective_metrics(sweep.spec)]))
-        width = thinning(self._steps, max(len(self._configs), planned.tune // len(sweep.spec.seeds.tune)))
+        width = thinning(
+            self._steps, max(len(self._configs), self._service.planned(sweep).tune // len(sweep.spec.seeds.tune))
+        )
         self._latest, self._seen_chunk = MeanCurves(width), 0
         self._curves, self._chunk = MeanCurves(width), 0
         self._drawn = (-1, b"")
@@ -148,7 +147,6 @@ class LiveSweep:
             self._configs,
             self._latest,
             self._phases,
-            self._planned,
             self._judged(sweep),
             self._store.samples_at(self._evaluated),
             deletion,

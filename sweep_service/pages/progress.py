@@ -1,10 +1,10 @@
 """A sweep's progress and the time it has left, computed from its trials. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sweep_service.sweep.records import Stage, SweepState, Trial, TrialState
+from sweep_service.sweep.records import SweepState, Trial, TrialState
 
 
 @dataclass(frozen=True)
@@ -12,37 +12,25 @@ class Progress:
     """A sweep's progress."""
 
     share: float
-    """Done share (0 to 1) of all updates, planned ones included; a trial that has ended counts as whole."""
+    """Done share (0 to 1) of all updates, those to come included; a trial that has ended counts as whole."""
     trials: int
-    """Number of trials, planned ones included."""
+    """Number of trials, those to come included."""
     left_s: float | None
     """Expected seconds to the end of the last trial; None while unknown, and when no trial is left."""
 
 
-def progress(state: SweepState, trials: Sequence[Trial], planned: Mapping[str, int], now: float) -> Progress:
+def progress(state: SweepState, trials: Sequence[Trial], to_come: int, now: float) -> Progress:
     """Return a sweep's progress.
 
     Args:
-        planned: number of trials in its plan, by stage.
+        to_come: number of trials that it makes later, at most.
         now: current time, in seconds since the Unix epoch.
     """
     goes_on = state.trials_may_change
-    total = len(trials) + (_to_come(trials, planned) if goes_on else 0)
+    total = len(trials) + to_come
     done = sum(1.0 if trial.state.is_over else trial.step / trial.total_steps for trial in trials)
     share = done / total if total else float(not goes_on)
     return Progress(share=share, trials=total, left_s=_left(trials, total - done, now) if goes_on else None)
-
-
-def _to_come(trials: Sequence[Trial], planned: Mapping[str, int]) -> int:
-    """Return the number of planned trials that do not exist yet, such as proposals and a later confirm stage.
-
-    The confirm stage of a sweep that was given more may grow until its tune stage has ended anew.
-    """
-    tune = [trial for trial in trials if trial.stage is Stage.TUNE]
-    confirm = len(trials) - len(tune)
-    is_decided = confirm > 0 and all(trial.state.is_over for trial in tune)
-    of_confirm = 0 if is_decided else max(0, planned.get(Stage.CONFIRM, 0) - confirm)
-    return max(0, planned.get(Stage.TUNE, 0) - len(tune)) + of_confirm
 
 
 def _left(trials: Sequence[Trial], whole_trials: float, now: float) -> float | None:

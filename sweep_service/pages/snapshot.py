@@ -15,6 +15,7 @@ from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.labels import Phases, explained, telling_phase
 from sweep_service.sweep.links import curves_link, run_link
 from sweep_service.sweep.objective import leader, trial_objective, used_measures
+from sweep_service.sweep.plan import trials_to_come
 from sweep_service.sweep.records import Config, Sample, Sweep, Trial, TrialState, TrialWarning
 
 ENTROPY: Final = "entropy"
@@ -105,7 +106,6 @@ def take(
     configs: Sequence[Config],
     curves: MeanCurves,
     phases: Phases,
-    planned: Mapping[str, int],
     judged: Judged,
     samples: Sequence[Sample],
     deletion: Deletion | None,
@@ -135,12 +135,13 @@ def take(
     if deletion is None or (deletion.keep_report and has_evaluations):  # else a trial that diverged would count alone
         leading = leader(configs, trials, values, sweep.spec.seeds.confirm)
     best = leading and Best.of(leading, sweep, named[leading.config.id].label, judged)
+    counts = Counter((trial.stage, trial.state) for trial in trials)
     valued = [(trial.config_id, trial.stage) for trial in trials if values[trial.id] is not None]
     return Snapshot(
         sweep=sweep,
         now=now,
         counts=Counter(trial.state for trial in trials),
-        progress=progress(sweep.state, trials, planned, now),
+        progress=progress(sweep.state, trials, trials_to_come(service.planned(sweep), counts), now),
         rows=rows,
         looks=named,
         warnings=_warnings(rows),

@@ -1,7 +1,8 @@
 """The requests that the service takes, with all their rules. The API calls this; it calls the store."""
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sweep_service.errors import NotReady
@@ -15,9 +16,11 @@ from sweep_service.service.verb_rules import VerbRules
 from sweep_service.store import schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
+from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.links import curves_link
-from sweep_service.sweep.plan import SweepPlan, first_records, make_plan
-from sweep_service.sweep.records import DesiredState, Sweep, SweepState, new_id
+from sweep_service.sweep.plan import SweepPlan, first_records, make_plan, trials_to_come
+from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState, TrialState, new_id
+from sweep_service.sweep.spec import SweepSpec
 from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
 from trainers.catalog.entries import BenchmarkEntry, all_entries
 
@@ -30,8 +33,7 @@ class Submission(NamedTuple):
     sweep: Sweep
     replayed: bool
     """True if it is an earlier one that the same key named."""
-    unchecked: list[str]
-    """Reasons why data could not be read; trials read it."""
+    plan: SweepPlan
 
 
 class SweepService(VerbRules, Logs, Results):
@@ -53,23 +55,25 @@ class SweepService(VerbRules, Logs, Results):
 
         Raises: InvalidSpec; StillReading.
         """
+        return self._checked(raw)[1]
+
+    def _checked(self, raw: object) -> tuple[SweepSpec, SweepPlan]:
         spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
         training = spec.trained_base.model_dump(mode="json", exclude={"seed"})
         earlier = self.store.seconds_per_step(training, spec.resources)
         if spec.trainer is not None:
-            return make_plan(spec, earlier)
+            return spec, make_plan(spec, earlier)
         probe = self.store.find_probe(probe_shape(costliest(spec), spec.resources))
         problems = {entry.name: entry.problems for entry in all_entries(self.settings.cache, BenchmarkEntry)}
         plan = make_plan(spec, earlier, measured(probe), problems)
-        return with_data(plan, spec, check_data(spec, self.settings.cache), self.settings.cache)
+        return spec, with_data(plan, spec, check_data(spec, self.settings.cache), self.settings.cache)
 
     def submit(self, raw: object, idempotency_key: str | None = None) -> Submission:
         """Accept a sweep. Once this returns it is stored for good.
 
         Raises: InvalidSpec; StillReading; IdempotencyKeyReused.
         """
-        spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)
-        unchecked = check_data(spec, self.settings.cache).unchecked
+        spec, plan = self._checked(raw)
         sweep = Sweep(
             id=(sweep_id := new_id("swp")),
             name=spec.name,
@@ -82,23 +86,29 @@ class SweepService(VerbRules, Logs, Results):
         configs, trials = first_records(spec, sweep_id)
         key = (idempotency_key, spec.digest) if idempotency_key else None
         stored = self.store.create_sweep(sweep, configs, trials, key)
-        return Submission(stored, stored.id != sweep.id, unchecked)
+        return Submission(stored, stored.id != sweep.id, plan)
 
     def summaries(self, sweeps: Sequence[Sweep]) -> list[SweepSummary]:
         """Return the short form of sweeps, with their trials counted."""
         ids = [sweep.id for sweep in sweeps]
         counts, deletions = self.store.count_trials(ids), self.store.deletions(ids)
-        return [
-            SweepSummary(
-                **sweep.model_dump(include=set(SweepSummary.model_fields)),
-                deletion=deletions[sweep.id].state if sweep.id in deletions else None,
-                only_probes=sweep.spec.only_probes,
-                labels=dict(sweep.spec.labels),
-                trials=counts[sweep.id],
-                mlflow_url=curves_link(self.settings.mlflow_links, sweep),
-            )
-            for sweep in sweeps
-        ]
+        return [self._summary(sweep, counts[sweep.id], deletions.get(sweep.id)) for sweep in sweeps]
+
+    def _summary(
+        self, sweep: Sweep, counts: Mapping[tuple[Stage, TrialState], int], deletion: Deletion | None
+    ) -> SweepSummary:
+        trials = Counter[TrialState]()
+        for (_, state), number in counts.items():
+            trials[state] += number
+        return SweepSummary(
+            **sweep.model_dump(include=set(SweepSummary.model_fields)),
+            deletion=deletion.state if deletion else None,
+            only_probes=sweep.spec.only_probes,
+            labels=dict(sweep.spec.labels),
+            trials=trials,
+            trials_to_come=trials_to_come(self.planned(sweep), counts),
+            mlflow_url=curves_link(self.settings.mlflow_links, sweep),
+        )
 
     def gpu_hours(self, sweep: Sweep) -> GpuHours | None:
         """Return the GPU-hours that a sweep has used and reserved of its budget; None on CPUs."""

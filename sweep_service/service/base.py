@@ -1,8 +1,12 @@
 """The base of every part of the service: store, settings, and trials with their objectives."""
 
+from pydantic import ValidationError
+
 from sweep_service.settings import Settings
 from sweep_service.store import Store
+from sweep_service.sweep.budget import StageCounts
 from sweep_service.sweep.objective import objective_metrics, trial_objectives
+from sweep_service.sweep.plan import stage_counts
 from sweep_service.sweep.records import Sweep, Trial
 
 
@@ -11,6 +15,20 @@ class ServicePart:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
+        self._planned: dict[
+            str, StageCounts
+        ] = {}  # by the spec's digest; a list of sweeps asks for many, again and again
+
+    def planned(self, sweep: Sweep) -> StageCounts:
+        """Return how many trials a sweep has at most; none once it trains no more."""
+        if not sweep.state.trials_may_change:
+            return StageCounts(0, 0)
+        if sweep.spec_digest not in self._planned:
+            try:
+                self._planned[sweep.spec_digest] = stage_counts(sweep.spec)
+            except ValidationError:  # stored by another version; its runner says so
+                return StageCounts(0, 0)
+        return self._planned[sweep.spec_digest]
 
     def objectives(self, sweep: Sweep) -> tuple[list[Trial], dict[str, float | None]]:
         """Return the trials of a sweep, and the objective of each by id; None without a result."""

@@ -27,7 +27,7 @@ from sweep_service.store.database import writing
 from sweep_service.store.ingest import store_measurements, store_training
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, Stop, TrialState, full_message, state_after
-from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Trial, Work
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Stage, Trial, Work
 
 
 class TrialRows(Rows):
@@ -78,13 +78,13 @@ class TrialRows(Rows):
         with self._read() as connection:
             return Work.model_validate(dict(_one_trial(connection, work_id)))
 
-    def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[TrialState, int]]:
-        """Return the number of trials by sweep and state; states without trials are left out."""
+    def count_trials(self, sweep_ids: Sequence[str]) -> dict[str, dict[tuple[Stage, TrialState], int]]:
+        """Return the number of trials by sweep, and by stage and state; those without trials are left out."""
         c = t.trials.c
-        counted = select(c.sweep_id, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
-        counts: dict[str, dict[TrialState, int]] = {sweep_id: {} for sweep_id in sweep_ids}
-        for sweep_id, state, number in self._rows(counted.group_by(c.sweep_id, c.state)):
-            counts[sweep_id][TrialState(state)] = number
+        counted = select(c.sweep_id, c.stage, c.state, func.count()).where(c.sweep_id.in_(sweep_ids), IS_TRAINING)
+        counts: dict[str, dict[tuple[Stage, TrialState], int]] = {sweep_id: {} for sweep_id in sweep_ids}
+        for sweep_id, stage, state, number in self._rows(counted.group_by(c.sweep_id, c.stage, c.state)):
+            counts[sweep_id][Stage(stage), TrialState(state)] = number
         return counts
 
     def list_attempts(self, sweep_id: str, running_only: bool = False) -> list[Attempt]:

@@ -125,8 +125,9 @@ def reason_to_give_up(sweep: Sweep, trials: Sequence[Trial]) -> str | None:
         return None
     last = max(failed, key=lambda trial: trial.ended_at or 0.0)
     why = without_log_command(last.message or "it did not say why")
+    have = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
     return (
-        f"{len(failed)} trials have FAILED and none has a result, so no other begins (retries.max_failed_trials is "
+        f"{have} FAILED and none has a result, so no other begins (retries.max_failed_trials is "
         f"{most}). The last one, {last.id}: {why}\nOnce that is mended, sweeps retry {sweep.id} tries all of them; "
         f"sweeps extend {sweep.id} --max-failed-trials none tries those that never began"
     )

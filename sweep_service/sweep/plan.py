@@ -204,6 +204,21 @@ def stage_counts(spec: SweepSpec, compared: Sequence[RolePoint] | None = None) -
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
+def trials_to_come(planned: StageCounts, counts: Mapping[tuple[Stage, TrialState], int]) -> int:
+    """Return how many trials a sweep that goes on makes later, at most: proposals, and those of its confirm stage.
+
+    The confirm stage of a sweep that was given more may grow until its tune stage has ended anew.
+
+    Args:
+        counts: number of its trials by stage and state.
+    """
+    tune = sum(number for (stage, _), number in counts.items() if stage is Stage.TUNE)
+    confirm = sum(counts.values()) - tune
+    tunes = any(number and stage is Stage.TUNE and not state.is_over for (stage, state), number in counts.items())
+    of_confirm = max(0, planned.confirm - confirm) if tunes or not confirm else 0
+    return max(0, planned.tune - tune) + of_confirm
+
+
 def tuning_had_room(spec: SweepSpec, trials: Iterable[Trial], probe_gpu_hours: float) -> bool:
     """Say whether one more config fitted the budget when the tune stage ended.
 

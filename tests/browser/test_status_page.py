@@ -29,6 +29,8 @@ DRAWN = """() => Object.fromEntries([...document.querySelectorAll('.chart')].map
 }))"""
 FIT = """[...document.querySelectorAll('.chart')].every((chart) =>
   chart.querySelector('.main-svg').getBoundingClientRect().width < chart.clientWidth + 1)"""
+ONE_POINT = """drawChart(document.querySelector('.chart'), [{
+  config: 'cfg', name: 'a', stroke: 'red', dash: 'solid', x: [40], mean: [1], low: [1], high: [1], n: [1]}], 40)"""
 
 Drawn = dict[str, dict[str, dict[str, Any]]]
 
@@ -304,4 +306,6 @@ def test_pages_fit_and_charts_can_be_read_with_keys(
     expect(chart.locator("path.js-line")).to_have_count(shown - 1)
     expect(entries.first).not_to_be_checked()
     assert page.locator("img[src=x]").count() == 0
+    page.evaluate(ONE_POINT)
+    expect(chart.locator(".point")).to_have_count(1)
     assert opened.errors == []

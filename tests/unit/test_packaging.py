@@ -114,6 +114,7 @@ FINE: dict[str, Any] = {
     "machine": ("Linux", "x86_64"),
     "free_gib": 50.0,
     "writable": True,
+    "linked": None,
 }
 
 
@@ -126,8 +127,9 @@ FINE: dict[str, Any] = {
         ({"free_gib": 0.25}, ["has 0.2 GiB free and 4 are needed"]),
         ({"machine": ("Darwin", "arm64")}, ["this is Darwin on arm64"]),
         ({"writable": False}, ["cannot write to .*: clone the repository to a folder of your own"]),
+        ({"linked": "../main/.venv"}, [r"link to ../main/.venv, .*: remove the link with `rm .venv`"]),
     ],
-    ids=["fine", "old python", "no venv", "full disk", "other machine", "read-only"],
+    ids=["fine", "old python", "no venv", "full disk", "other machine", "read-only", "linked"],
 )
 def test_preflight_says_what_is_in_the_way(change: dict[str, Any], said: list[str]) -> None:
     found = PREFLIGHT["problems"](**FINE | change)

@@ -125,7 +125,8 @@ function drawChart(chart, lines, steps) {
       x: [...range.x, ...[...range.x].reverse()], y: [...range.high, ...[...range.low].reverse()], mode: "lines",
       fill: "toself", fillcolor: range.stroke, line: { width: 0 }, opacity: 0.16, hoverinfo: "skip",
     });
-  const growing = lines.filter(({ x }) => x.at(-1) < 0.995 * steps); // a dot where a line ends that still grows
+  // A dot where a line ends that still grows, and for a single point, which is no line.
+  const growing = lines.filter(({ x }) => x.length === 1 || x.at(-1) < 0.995 * steps);
   traces.push({
     x: growing.map(({ x }) => x.at(-1)), y: growing.map(({ mean }) => mean.at(-1)), mode: "markers", hoverinfo: "skip",
     marker: { color: growing.map(({ stroke }) => stroke), size: 6, opacity: lit ? 0.3 : 1 },

@@ -203,7 +203,9 @@ COMPARISON_RULES: Final = (
         "Trials whose loss or gradient became non-finite.",
         ended_in(
             TrialState.DIVERGED,
-            lambda facts: f"diverged and count as {facts.inputs.sweep.spec.objective.diverged:g}",
+            lambda facts, diverged: (
+                f"diverged and count{'s' * (diverged == 1)} as {facts.inputs.sweep.spec.objective.diverged:g}"
+            ),
         ),
     ),
 )

@@ -70,7 +70,7 @@ def _unfinished(facts: Facts) -> Evidence | None:
         for trial in facts.trials
         if not trial.state.is_over or (trial.state is TrialState.CANCELLED and trial.id not in never_begun)
     ]
-    how = "are not finished yet" if facts.inputs.interim else "never finished"
+    how = f"{'is' if len(ids) == 1 else 'are'} not finished yet" if facts.inputs.interim else "never finished"
     return Evidence(f"{len(ids)} of {count(len(facts.trials), 'trial')} {how}.", ids) if ids else None
 
 
@@ -112,19 +112,20 @@ def _few_seeds(facts: Facts) -> Evidence | None:
     return Evidence("; ".join(reasons) + ".") if reasons else None
 
 
-def ended_in(state: TrialState, words: Callable[[Facts], str]) -> Callable[[Facts], Evidence | None]:
-    """Return the look for trials that ended in one state; the words say what that means."""
+def ended_in(state: TrialState, words: Callable[[Facts, int], str]) -> Callable[[Facts], Evidence | None]:
+    """Return the look for trials that ended in one state; the words say what that means for so many of them."""
 
     def look(facts: Facts) -> Evidence | None:
         ended = [trial for trial in facts.trials if trial.state is state]
         if not ended:
             return None
         confirm = sum(trial.stage is Stage.CONFIRM for trial in ended)
-        what = f"{len(ended)} of {count(len(facts.trials), 'trial')} {words(facts)}"
+        what = f"{len(ended)} of {count(len(facts.trials), 'trial')} {words(facts, len(ended))}"
         told = [f"Trial {trial.number}: {_first_line(trial.message)}" for trial in ended if trial.message]
         more = [f"and {len(told) - _MOST_REASONS} more"] if len(told) > _MOST_REASONS else []
         why = f" {'; '.join([*told[:_MOST_REASONS], *more])}." if told else ""
-        text = f"{what} ({confirm or 'none'} of them in the confirm stage).{why}"
+        stages = f"in the {ended[0].stage}" if len(ended) == 1 else f"{confirm or 'none'} of them in the confirm"
+        text = f"{what} ({stages} stage).{why}"
         return Evidence(text, [trial.id for trial in ended])
 
     return look
@@ -248,7 +249,10 @@ SWEEP_RULES: Final = (
     Rule(
         "FAILED_TRIALS",
         "Trials that ended by an error or too many crashes.",
-        ended_in(TrialState.FAILED, lambda _: "failed; their results are missing, not zero"),
+        ended_in(
+            TrialState.FAILED,
+            lambda _, failed: f"failed; {'its result is' if failed == 1 else 'their results are'} missing, not zero",
+        ),
     ),
     Rule("STOPPED_TRIALS", "Somebody stopped trials while the sweep went on.", _stopped_by_hand),
     Rule("MIXED_VERSIONS", "Trials had different versions of a package.", _mixed_versions),

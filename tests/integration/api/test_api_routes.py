@@ -24,13 +24,15 @@ from tests.stored_sweeps import one_attempt
 from trainers.config import TrainingConfig
 
 
-def test_submitting_answers_201_with_the_stored_sweep(served: Served) -> None:
+def test_submitting_answers_201_with_the_stored_sweep_and_the_warnings_of_its_plan(served: Served) -> None:
     answer = served.http.post("/v1/sweeps", json=SPEC)
     body = answer.json()
     assert (answer.status_code, answer.headers["Location"]) == (201, f"/v1/sweeps/{body['id']}")
     assert (body["name"], body["state"], body["trials"]) == ("played", "QUEUED", {"PENDING": 8})
     assert body["spec"]["seeds"]["tune"] == [0, 1]
     assert (body["started_at"], body["started_at_utc"]) == (None, None)
+    plan = served.http.post("/v1/sweeps", params={"validate_only": True}, json=SPEC).json()
+    assert body.pop("warnings") == plan["warnings"] != []
     assert served.get(f"/sweeps/{body['id']}") == body
 
 

@@ -33,8 +33,11 @@ def test_json_is_what_the_api_answers(served: Served, sweeps: Sweeps, spec: str)
 
     planned = served.http.post("/v1/sweeps?validate_only=true", json=SPEC).json()
     assert printed("plan", spec) == planned
-    submitted = printed("submit", spec)
-    assert isinstance(submitted, dict)
+    answered = sweeps("submit", spec, "--json")
+    submitted = json.loads(answered.out)
+    assert [line for line in answered.err.splitlines() if line.startswith("warning: ")] == [
+        f"warning: {text}" for text in submitted.pop("warnings")
+    ]
     base = f"/sweeps/{submitted['id']}"
     assert submitted == served.get(base)
     finish(served.store, play(served.store, submitted["id"]))

@@ -100,11 +100,12 @@ def failed_before_any_result(served: Served) -> Iterator[str]:
 def with_failures_and_warnings(served: Served) -> Iterator[str]:
     sweep_id, store = served.submit(), served.store
     fence = claim(store, sweep_id)
-    late, dead, warned, *_ = store.list_trials(sweep_id)
+    late, dead, *warned = store.list_trials(sweep_id)
     for trial, ending in ((late, Ending.TIMED_OUT), (dead, Ending.CRASHED)):
         one_attempt(store, fence, trial.id, ending, max_crashes=0, message="why")
-    attempt = store.start_attempt(fence, warned.id, "/nowhere")
-    ingest(store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", 4)])
+    for step, trial in enumerate(warned[:2], 4):
+        attempt = store.start_attempt(fence, trial.id, "/nowhere")
+        ingest(store, fence, attempt, [warning_event("BETAS_NEARLY_INERT", step)])
     yield "show"
     finish(store, fence, SweepState.CANCELLED)
     yield from ("show", "watch")

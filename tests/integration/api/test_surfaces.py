@@ -49,7 +49,11 @@ def of_api(client: Client, sweep_id: str) -> Numbers:
         "state": sweep.state.value,
         "state with the wish": sweep.desired_state.shown(sweep.state),
         "counts": {state.value: number for state, number in sweep.trials.items()},
-        "ended": (sum(number for state, number in sweep.trials.items() if state.is_over), len(trials)),
+        "ended": (
+            sum(number for state, number in sweep.trials.items() if state.is_over),
+            len(trials) + sweep.trials_to_come,
+        ),
+        "to come": sweep.trials_to_come,
         "trials": {trial.id: (trial.state.value, f"{trial.step}/{trial.total_steps}") for trial in trials},
         "objectives": {trial.id: shown(trial.objective) for trial in trials if trial.state.is_over},
         "tune": {config.id: shown(config.tune_objective) for config in client.configs(sweep_id)},
@@ -86,8 +90,9 @@ def of_page(browser: httpx.Client, sweep_id: str) -> Numbers:
         "counts": numbers,
         "ended": (
             sum(numbers[state] for state in numbers if TrialState(state).is_over),
-            int(after.split()[0]) - int(to_come[1] if to_come else 0),
+            int(after.split()[0]),
         ),
+        "to come": int(to_come[1] if to_come else 0),
         "trials": {id_: (one[3].split()[0], one[4].split()[-1]) for id_, one in cells.items()},
         "objectives": {
             id_: one[7].strip().replace(_NOTHING, "-")
@@ -109,7 +114,7 @@ def of_command_line(sweeps: Sweeps, sweep_id: str) -> Numbers:
     rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
     trials = {row[0]: [cell.split(",")[0] for cell in row] for row in rows if row[0].startswith("trl_")}
     configs = {row[0]: row for row in rows if row[0].startswith("cfg_")}
-    ended = re.search(r"trials +(\d+) of (\d+) ended", text)
+    ended = re.search(r"trials +(\d+) of (\d+) ended(?:.*, (\d+) yet to be chosen)?", text)
     assert ended
     scores = [
         re.split(r" {2,}", line.strip()) for line in sweeps("benchmarks", "scores", sweep_id).out.splitlines()[1:]
@@ -117,6 +122,7 @@ def of_command_line(sweeps: Sweeps, sweep_id: str) -> Numbers:
     told: Numbers = {
         "state with the wish": rows[0][2].split(",")[0],
         "ended": (int(ended[1]), int(ended[2])),
+        "to come": int(ended[3] or 0),
         "trials": {id_: (row[5], row[6]) for id_, row in trials.items()},
         "objectives": {id_: row[7] for id_, row in trials.items() if TrialState(row[5]).is_over},
         "tune": {id_: row[3].split()[0] for id_, row in configs.items()},

@@ -87,8 +87,9 @@ def test_every_report_format_has_a_media_type() -> None:
 
 def test_counts_name_what_matters() -> None:
     counts = {TrialState.SUCCEEDED: 3, TrialState.FAILED: 1, TrialState.RUNNING: 2, TrialState.PENDING: 4}
-    assert counts_text(counts) == "4 of 10 ended, 1 failed, 2 running"
-    assert counts_text({}) == "0 of 0 ended"
+    assert counts_text(counts, 0) == "4 of 10 ended, 1 failed, 2 running"
+    assert counts_text(counts, 6) == "4 of 16 ended, 1 failed, 2 running, 6 yet to be chosen"
+    assert counts_text({}, 0) == "0 of 0 ended"
     assert (number(None), number(0.12345)) == ("-", "0.123")
 
 

@@ -11,7 +11,6 @@ from sweep_service.pages.progress import duration, progress
 from sweep_service.sweep.records import Stage, SweepState, Trial, TrialState
 
 NAN = math.nan
-PLAN = {"tune": 4, "confirm": 2}
 
 
 def trial(number: int, state: TrialState, step: int = 0, **fields: Any) -> Trial:
@@ -39,41 +38,35 @@ def test_a_line_without_values_has_no_points() -> None:
     assert line_points([np.full(7, NAN)], 2) == LinePoints([], [], [], [], [])
 
 
-def test_progress_counts_what_is_planned_and_not_there_yet() -> None:
+def test_progress_counts_the_trials_to_come() -> None:
     trials = [done(0, 50), trial(1, TrialState.RUNNING, 50), trial(2, TrialState.PENDING), trial(3, TrialState.PENDING)]
-    estimate = progress(SweepState.RUNNING, trials, PLAN, now=1075.0)
+    estimate = progress(SweepState.RUNNING, trials, 2, now=1075.0)
     assert (estimate.share, estimate.trials) == (1.5 / 6, 6)
     assert estimate.left_s == pytest.approx(50 * 4.5), "one trial at a time, 50 s each"
 
 
 def test_time_left_is_shared_by_what_runs_and_at_least_that_of_the_slowest() -> None:
     running = [trial(1, TrialState.RUNNING, 50), trial(2, TrialState.RUNNING, 10)]
-    estimate = progress(SweepState.RUNNING, [done(0, 100), *running], {"tune": 3}, now=0)
+    estimate = progress(SweepState.RUNNING, [done(0, 100), *running], 0, now=0)
     assert estimate.left_s == pytest.approx(90)
 
 
 def test_before_a_trial_has_ended_time_left_follows_from_those_that_run() -> None:
     running = [trial(0, TrialState.RUNNING, 25, started_at=1000.0), trial(1, TrialState.RUNNING, 0, started_at=1000.0)]
-    estimate = progress(SweepState.RUNNING, running, {"tune": 2}, now=1010.0)
+    estimate = progress(SweepState.RUNNING, running, 0, now=1010.0)
     assert estimate.left_s == pytest.approx(40)
 
 
 @pytest.mark.parametrize("trials", [[], [trial(0, TrialState.PENDING)], [trial(0, TrialState.RUNNING)]])
 def test_time_left_is_not_guessed(trials: list[Trial]) -> None:
-    assert progress(SweepState.RUNNING, trials, {"tune": 1}, now=0).left_s is None
-
-
-def test_the_confirm_stage_is_counted_once() -> None:
-    confirm = [trial(4, TrialState.PENDING, stage=Stage.CONFIRM), trial(5, TrialState.PENDING, stage=Stage.CONFIRM)]
-    estimate = progress(SweepState.RUNNING, [*(done(number, 50) for number in range(4)), *confirm], PLAN, now=0)
-    assert (estimate.share, estimate.trials) == (4 / 6, 6)
+    assert progress(SweepState.RUNNING, trials, to_come=1 - len(trials), now=0).left_s is None
 
 
 @pytest.mark.parametrize(
     "state", [SweepState.CANCELLED, SweepState.FAILED, SweepState.SUCCEEDED, SweepState.FINALIZING]
 )
 def test_a_sweep_that_has_ended_waits_for_nothing(state: SweepState) -> None:
-    estimate = progress(state, [done(0, 50), trial(1, TrialState.CANCELLED, 30)], PLAN, now=0)
+    estimate = progress(state, [done(0, 50), trial(1, TrialState.CANCELLED, 30)], 0, now=0)
     assert (estimate.share, estimate.trials, estimate.left_s) == (1.0, 2, None)
 
 
@@ -93,12 +86,3 @@ def test_a_sweep_that_has_ended_waits_for_nothing(state: SweepState) -> None:
 )
 def test_a_length_of_time_is_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_a_confirm_stage_may_grow_while_a_sweep_is_tuned_again() -> None:
-    planned = {"tune": 4, "confirm": 3}
-    trials = [done(0, 50), done(1, 50), done(2, 50), done(3, 50, stage="confirm"), done(4, 50, stage="confirm")]
-    assert progress(SweepState.RUNNING, trials, planned, now=0).trials == 6  # one point is to come
-    tuning = [*trials, trial(5, TrialState.RUNNING, 50)]
-    assert progress(SweepState.RUNNING, tuning, planned, now=0).trials == 4 + 3
-    assert progress(SweepState.RUNNING, [*trials, done(5, 50)], planned, now=0).trials == 6

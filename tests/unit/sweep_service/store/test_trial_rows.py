@@ -180,7 +180,7 @@ def test_trials_and_configs_come_in_pages(store: Store) -> None:
     sweeps.run_trial(store, fence, trials[3])
     assert [trial.number for trial in store.list_trials(sweep.id, states=[TrialState.SUCCEEDED])] == [3]
     assert store.count_trials([sweep.id, "swp_no"]) == {
-        sweep.id: {TrialState.PENDING: 5, TrialState.SUCCEEDED: 1},
+        sweep.id: {(Stage.TUNE, TrialState.PENDING): 5, (Stage.TUNE, TrialState.SUCCEEDED): 1},
         "swp_no": {},
     }
 

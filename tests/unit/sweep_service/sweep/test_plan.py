@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from sweep_service.intake.spec_check import parse_spec
+from sweep_service.sweep.budget import StageCounts
+from sweep_service.sweep.endings import TrialState
 from sweep_service.sweep.objective import choose
-from sweep_service.sweep.plan import confirm_records, first_records, make_plan, most_points, stage_counts
+from sweep_service.sweep.plan import (
+    confirm_records,
+    first_records,
+    make_plan,
+    most_points,
+    stage_counts,
+    trials_to_come,
+)
 from sweep_service.sweep.records import Role, Stage
 from sweep_service.sweep.spec import Baselines, SweepSpec
 
@@ -184,3 +193,27 @@ def test_a_chosen_point_that_is_the_dapo_baseline_is_confirmed_once() -> None:
     (both,) = [config for config in configs if config.roles == (Role.DAPO, Role.SPACE)]
     _, trials = confirm_records(spec, "swp", configs, [both], 9)
     assert len({(trial.config_id, trial.seed) for trial in trials}) == len(trials) == 4
+
+
+@pytest.mark.parametrize(
+    ("planned", "tuned", "tuning", "confirm", "to_come"),
+    [
+        ((4, 2), 1, 3, 0, 2),  # the confirm stage
+        ((4, 2), 1, 0, 0, 5),  # proposals besides
+        ((4, 2), 4, 0, 2, 0),
+        ((4, 3), 4, 0, 2, 0),  # an arm of the most is another one's
+        ((4, 3), 3, 0, 2, 1),  # it was given a point more, for which the confirm stage may grow
+        ((4, 3), 3, 1, 2, 1),
+        ((3, 2), 4, 0, 0, 2),
+        ((0, 0), 2, 1, 2, 0),  # it trains no more
+    ],
+)
+def test_trials_to_come_are_proposals_and_the_confirm_stage_counted_once(
+    planned: tuple[int, int], tuned: int, tuning: int, confirm: int, to_come: int
+) -> None:
+    counts = {
+        (Stage.TUNE, TrialState.SUCCEEDED): tuned,
+        (Stage.TUNE, TrialState.RUNNING): tuning,
+        (Stage.CONFIRM, TrialState.PENDING): confirm,
+    }
+    assert trials_to_come(StageCounts(*planned), counts) == to_come
