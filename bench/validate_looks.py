@@ -1,9 +1,9 @@
-"""How often a report says BETTER wrongly at any of several looks: seeds are bought until it does, or ten times.
+"""How often a report says AHEAD wrongly at any of several looks: seeds are bought until it does, or ten times.
 
     python bench/validate_looks.py [--runs 4000] [--processes 4]    docs/statistics.md's table of looks
 
 No config is better than another. The first look has 4 confirm seeds; each further one has 2 more, bought because the
-last one decided nothing. The exit code is 1 if more than 5 % of the sweeps end with BETTER.
+last one decided nothing. The exit code is 1 if more than 5 % of the sweeps end with AHEAD.
 """
 
 import argparse
@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.validate_report import Drawn, Row, World, run_sweep
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Outcome
 from sweep_service.sweep.records import Stage
 
 LOOKS: Final = tuple(range(4, 23, 2))
@@ -46,15 +45,15 @@ def with_seeds(inputs: ReportInputs, seeds: int) -> ReportInputs:
 
 
 def first_better(inputs: ReportInputs, aware: bool) -> int | None:
-    """Return the look at which the report says BETTER first; None if it never does."""
+    """Return the look at which the report puts a config ahead first, by either word; None if it never does."""
     for look in range(len(LOOKS)):
-        if build(at_look(inputs, look, aware)).verdict.outcome is Outcome.BETTER:
+        if build(at_look(inputs, look, aware)).verdict.outcome.sign == 1:
             return look
     return None
 
 
 def run_batch(world: World, seed: int, batch: int, runs: int) -> list[tuple[int | None, int | None]]:
-    """Return the looks that say BETTER first, of reports that know of the looks before and of reports that do not."""
+    """Return the looks that say AHEAD first, of reports that know of the looks before and of reports that do not."""
     rng = np.random.default_rng([seed, batch])
     row = Row("", world, LOOKS[-1], differ=False)
     sweeps = (run_sweep(row, rng)[0] for _ in range(runs))
@@ -62,20 +61,20 @@ def run_batch(world: World, seed: int, batch: int, runs: int) -> list[tuple[int 
 
 
 def line(name: str, firsts: Sequence[int | None]) -> str:
-    """Return one line of the table: the share of sweeps that have said BETTER up to some looks."""
+    """Return one line of the table: the share of sweeps that have said AHEAD up to some looks."""
     shares = [sum(first is not None and first <= look for first in firsts) / len(firsts) for look in (0, 1, 2, 4, 9)]
     return f"| {name} | {' | '.join(f'{share:.1%}' for share in shares)} | {bound(firsts):.1%} |"
 
 
 def bound(firsts: Sequence[int | None]) -> float:
-    """Return the 99 % upper bound of the share of sweeps that say BETTER at any look."""
+    """Return the 99 % upper bound of the share of sweeps that say AHEAD at any look."""
     hits = sum(first is not None for first in firsts)
     return float(beta.ppf(0.99, hits + 1, len(firsts) - hits))
 
 
 def main() -> int:
     """Print the table; return the exit code."""
-    parser = argparse.ArgumentParser(description="How often looking again says BETTER wrongly.")
+    parser = argparse.ArgumentParser(description="How often looking again says AHEAD wrongly.")
     parser.add_argument("--runs", type=int, default=4000, help="of each world")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()

@@ -29,7 +29,7 @@ from scipy.stats import beta
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import ConfigRow, Outcome, TrialRow
+from sweep_service.report.model import ConfigRow, TrialRow
 from sweep_service.report.statistics.critical_values import lower_critical, student_critical
 from sweep_service.runner.stages import next_records
 from sweep_service.sweep.endings import Ending
@@ -54,13 +54,15 @@ SEEDS: Final = (3, 4, 6)
 """Numbers of confirm seeds."""
 COVERAGE: Final = 0.93
 TOGETHER: Final = 0.95
-FALSE_BETTER: Final = 0.05
+FALSE_AHEAD: Final = 0.05
 POWER: Final = {3: 0.8, 4: 0.8, 6: 0.9}
 """Smallest power relative to the oracle's, by confirm seeds; where configs collapse, the first for all."""
 REGRET: Final = 1.1
 RATES: Final = (1e-4, 2e-4, 3e-4)
 """Learning rates of the spaces that have several; the base has the first one."""
 BETAS: Final = (0.25, 0.5, 0.75)
+LEVEL: Final = 0.6
+"""Result around which worlds of shares of right answers lie."""
 _POINTS: Final = 9
 _STEPS: Final = 16
 _UPDATES: Final = np.arange(1, 9)
@@ -133,10 +135,10 @@ class Arms:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Errors and seed effects from a formula, in units of the error's standard deviation."""
+    """Errors and seed effects from a formula, around a share of right answers; all spreads are in units of `unit`."""
 
     spread: float
-    """Standard deviation of the true means of the space's points; the baseline and the DAPO arm have mean 0."""
+    """Standard deviation of the true means of the space's points; the baseline and the DAPO arm have the level's."""
     heavy: bool = False
     """Errors from Student's t with 3 degrees of freedom, scaled to the same standard deviation."""
     noisy: tuple[tuple[int, float], ...] = ()
@@ -144,6 +146,8 @@ class Drawn:
     points: int = _POINTS
     alike: float = 0.0
     """Correlation of the errors of the space's points, which train alike; the comparators train otherwise."""
+    unit: float = 0.02
+    """Standard deviation of an error, and of what a seed adds to all configs."""
 
     def deal(self, rng: np.random.Generator) -> Arms:
         """Draw one sweep's configs."""
@@ -151,7 +155,12 @@ class Drawn:
         sds_A = np.ones(len(means_A))
         for arm, sd in self.noisy:
             sds_A[arm] = sd
-        return Arms(means_A, sds_A, (0.0, self.spread), self, np.arange(len(means_A)))
+        return self.arms(means_A, sds_A)
+
+    def arms(self, means_A: Floats, sds_A: Floats) -> Arms:
+        """Return configs whose means above the level, and whose errors, are given in units."""
+        prior, numbers_A = (LEVEL, self.unit * self.spread), np.arange(len(means_A))
+        return Arms(LEVEL + self.unit * means_A, self.unit * sds_A, prior, self, numbers_A)
 
     def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
         """Draw the results of trials."""
@@ -162,7 +171,7 @@ class Drawn:
             noise_AS = np.where(
                 which[:, None] < self.points, own_AS + math.sqrt(self.alike) * rng.normal(size=seeds), noise_AS
             )
-        values_AS = arms.means_A[which, None] + arms.sds_A[which, None] * noise_AS + rng.normal(size=seeds)
+        values_AS = arms.means_A[which, None] + arms.sds_A[which, None] * noise_AS + self.unit * rng.normal(size=seeds)
         return Results(values_AS, np.zeros(shape, dtype=bool))
 
 
@@ -298,8 +307,8 @@ class Rates:
         of_rates = np.append(0.0, rng.normal(0, self.rate, len(RATES) - 1))
         gains = rng.normal(0, self.gain, (len(BETAS), len(RATES))) if self.gain else np.zeros((len(BETAS), len(RATES)))
         means_A = np.concatenate([(of_rates + gains).ravel(), [0, 0], of_rates[1:]])
-        prior = 0.0, math.hypot(self.gain, self.rate)
-        return Arms(means_A, np.ones(len(means_A)), prior, self, np.arange(len(means_A)))
+        drawn = Drawn(math.hypot(self.gain, self.rate)).arms(means_A, np.ones(len(means_A)))
+        return replace(drawn, source=self)
 
     def train(self, arms: Arms, rng: np.random.Generator, which: Numbers, seeds: int) -> Results:
         """Draw the results of trials."""
@@ -506,7 +515,7 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
     assert report.best is not None
     found = report.verdict.comparison
     seen = Seen(
-        better=report.verdict.outcome is Outcome.BETTER,
+        better=report.verdict.outcome.sign == 1,
         false_better=False,
         covered=None,
         half_width=None,
@@ -519,7 +528,7 @@ def judge(row: Row, report: Report, arms: Arms) -> Seen:
     if report.verdict.ties is not None:
         members = report.verdict.ties.members
         truly_best = max(members, key=lambda member: (means[member.config_id], member.config_id))  # not by its result
-        seen = replace(seen, tie_set_holds=truly_best.in_set)
+        seen = replace(seen, tie_set_holds=truly_best.in_sound_set)
     if found is None or found.low is None or found.high is None:
         return seen
     true_difference = means[found.config_id] - means[found.comparator_id]
@@ -611,7 +620,7 @@ class Tally:
     """The 99 % upper bound (Clopper-Pearson)."""
     better: float
     power: float | None
-    """Share of BETTER relative to the oracle's; None without true differences."""
+    """Share of AHEAD relative to the oracle's; None without true differences."""
     regret: float | None
     """Relative to the oracle's."""
     ties: float
@@ -631,18 +640,18 @@ class Tally:
         if isinstance(self.row.world, Rates):
             wrong = {
                 "coverage": self.coverage < COVERAGE,
-                "false BETTER": self.false_better > FALSE_BETTER,
+                "false AHEAD": self.false_better > FALSE_AHEAD,
                 "all else equal": self.fair < 1,
             }
             return [name for name, misses in wrong.items() if misses]
         if isinstance(self.row.world, Lucky):
-            wrong = {"coverage": self.coverage < COVERAGE, "false BETTER": self.false_better > FALSE_BETTER}
+            wrong = {"coverage": self.coverage < COVERAGE, "false AHEAD": self.false_better > FALSE_AHEAD}
             return [name for name, misses in wrong.items() if misses and self.row.world.counted]
         seeds = min(SEEDS) if isinstance(self.row.world, Recorded) else self.row.seeds
         tests = {
             "coverage": self.coverage >= COVERAGE,
             "lower ends together": self.together >= TOGETHER,
-            "false BETTER": self.false_better_bound <= FALSE_BETTER,
+            "false AHEAD": self.false_better_bound <= FALSE_AHEAD,
             "power": self.power is None or self.power >= POWER[seeds],
             "regret": self.regret is None or self.regret <= REGRET,
         }
@@ -790,8 +799,8 @@ HEAD: Final = (
     "confirm seeds",
     "interval covers",
     "lower ends hold together",
-    "false BETTER (99 % bound)",
-    "BETTER",
+    "false AHEAD (99 % bound)",
+    "AHEAD",
     "of the oracle's",
     "half width, of the oracle's",
     "regret, of the oracle's",

@@ -143,7 +143,8 @@ class VerdictView(Timed, View):
     """The report's verdict on the best config."""
 
     outcome: str = Field(
-        description="BETTER, WORSE, EQUIVALENT, UNDECIDED, INSUFFICIENT or EXPLORATORY, as the report defines them."
+        description="BETTER, WORSE or EQUIVALENT of averages over all runs; AHEAD, BEHIND or ALIKE IN SOUND RUNS of "
+        "runs that are not ruined; UNDECIDED, INSUFFICIENT or EXPLORATORY."
     )
     sentence: str = Field(description="The verdict in words, with the difference and its interval where there is one.")
     config_id: str | None = Field(description="The config that was judged, if it was compared.")

@@ -12,7 +12,13 @@ from sweep_service.client import Client
 from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, Judged, SweepView
 
-_STYLES = {"BETTER": "bold green", "EQUIVALENT": "bold cyan", "UNDECIDED": "bold cyan", "WORSE": "bold red"}
+_STYLES = {
+    "BETTER": "bold green",
+    "WORSE": "bold red",
+    **dict.fromkeys(
+        ("EQUIVALENT", "UNDECIDED", "AHEAD IN SOUND RUNS", "BEHIND IN SOUND RUNS", "ALIKE IN SOUND RUNS"), "bold cyan"
+    ),
+}
 """Colour of a verdict; every other one is yellow."""
 
 

@@ -43,7 +43,7 @@ class Design(NamedTuple):
 
     @property
     def smallest_difference(self) -> float:
-        """True difference from a baseline, in avg@k, that the report would call BETTER with 80 % probability."""
+        """True difference from a baseline, in avg@k, that the report would call AHEAD with 80 % probability."""
         return difference_shown(self.confirm, self.samples, SEED_SD)
 
 

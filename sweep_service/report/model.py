@@ -7,19 +7,42 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 11
+REPORT_VERSION: Final = 12
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
 class Outcome(StrEnum):
-    """Outcome of the comparison of the best config with its comparator."""
+    """Outcome of a comparison of two configs: the first three are about averages over runs, ruined ones included."""
 
-    BETTER = "BETTER"  # the whole interval of the difference lies above zero
-    WORSE = "WORSE"  # the whole interval lies below zero
-    EQUIVALENT = "EQUIVALENT"  # the interval contains zero, and nothing that the spec calls relevant
-    UNDECIDED = "UNDECIDED"  # the interval contains zero, and differences that would matter
+    BETTER = "BETTER"  # the config's average is higher, whatever rate of ruin the runs leave possible
+    WORSE = "WORSE"  # it is lower
+    EQUIVALENT = "EQUIVALENT"  # the averages differ by less than the spec calls relevant
+    AHEAD = "AHEAD IN SOUND RUNS"  # higher in runs that are not ruined; how often runs are is open
+    BEHIND = "BEHIND IN SOUND RUNS"  # lower in such runs
+    ALIKE = "ALIKE IN SOUND RUNS"  # such runs differ by less than is relevant
+    UNDECIDED = "UNDECIDED"  # the averages are open, and so are sound runs, or a run was ruined
     INSUFFICIENT = "INSUFFICIENT"  # too few results to say anything, or all of them equal
     EXPLORATORY = "EXPLORATORY"  # nothing was confirmed on fresh seeds: a ranking, not a finding
+
+    @property
+    def sign(self) -> int | None:
+        """1 for a higher config, -1 for a lower one, 0 for two that are alike; None where nothing is told."""
+        return _SIGNS.get(self)
+
+    @property
+    def is_of_all(self) -> bool:
+        """True for the words about averages over all runs."""
+        return self in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT)
+
+
+_SIGNS: Final = {
+    Outcome.BETTER: 1,
+    Outcome.AHEAD: 1,
+    Outcome.WORSE: -1,
+    Outcome.BEHIND: -1,
+    Outcome.EQUIVALENT: 0,
+    Outcome.ALIKE: 0,
+}
 
 
 class ReportPart(BaseModel):
@@ -106,8 +129,8 @@ class ConfigRow(ReportPart):
     length_start: float | None = None
     """Length in tokens of completions sampled in training, mean over trials of the first 5 % of the steps."""
     length_end: float | None = None
-    collapsed: int = 0
-    """Number of trials that ended with less than half of the share of right answers of their best, or diverged."""
+    ruined: int = 0
+    """Number of trials that collapsed, diverged, or ended far below the confirmed configs' median."""
     reward_collapsed: int
     """Number of trials that fell below half of their own peak reward for a window, or diverged."""
     entropy_collapsed: int
@@ -126,24 +149,38 @@ class ConfigRow(ReportPart):
 
 
 class RunCounts(ReportPart):
-    """Numbers of a config's ended runs, by ending."""
+    """Numbers of a config's ended runs of the confirm stage, by ending."""
 
     runs: int
     """Runs with a result, and runs that failed by themselves."""
-    collapsed: int
-    """Runs that ended with less than half of the share of right answers that they had at their best, or diverged."""
+    ruined: int
+    """Runs with a result that collapsed, diverged, or ended far below the others."""
     failed: int = 0
+    ruined_before: int = 0
+    """Runs of the tune stage that were ruined or failed; the bound leaves that stage out."""
+    error: float = 0.05
+    """Probability with which `bound` errs at most: 5 % for all configs compared at once, less at a further look."""
     bound: float
-    """Largest rate of collapsed and failed runs that these leave possible, with 95 % confidence."""
+    """Largest rate of ruined and failed runs that these leave possible."""
 
     @property
     def bad(self) -> int:
-        """Runs that collapsed or failed."""
-        return self.collapsed + self.failed
+        """Runs that were ruined or failed."""
+        return self.ruined + self.failed
+
+    @property
+    def spoilt(self) -> bool:
+        """True if any run of either stage was ruined or failed."""
+        return bool(self.bad or self.ruined_before)
+
+    @property
+    def seen(self) -> float:
+        """The share of runs that were ruined or failed."""
+        return self.bad / self.runs if self.runs else 0.0
 
 
 class Comparison(ReportPart):
-    """Config minus comparator, paired by confirm seed, without the seeds on which one of them collapsed."""
+    """Config minus comparator, paired by confirm seed, without the seeds on which one of them was ruined."""
 
     config_id: str
     label: str
@@ -154,17 +191,20 @@ class Comparison(ReportPart):
     """Dotted names of the settings in which the two differ; those of the loss together are `loss`."""
     outcome: Outcome
     tolerated: float | None = None
-    """Share of collapsed runs up to which BETTER, or WORSE of its comparator, holds, or if it is UNDECIDED for want of
-    that, would hold; None if it needs no condition."""
+    """Share of ruined runs, of whichever is ahead, that would cost all of its lead among sound runs, or of either that
+    would cost more than may differ; None where the average is decided, or sound runs decide nothing."""
     own: RunCounts
     """Runs of the config in the confirm stage."""
     other: RunCounts
     """Runs of the comparator."""
-    with_collapsed: bool = False
-    """True if the difference counts collapsed runs, because too few pairs are left without them."""
-    failed_bounds: tuple[float, float] | None = None
-    """Smallest and largest difference over all seeds, had runs that failed by themselves scored anything from 0 to 1;
-    None if none did, or if the objective is not a share of right answers."""
+    compared: int = 1
+    """Number of configs compared with this comparator, or each with its own; bounds of rates hold for all of them."""
+    with_ruined: bool = False
+    """True if the difference counts ruined runs, because too few pairs are left without them."""
+    average_low: float | None = None
+    """Lower end for the difference of the two averages over runs, ruined ones included, whatever rate of ruin these
+    runs leave possible; None without an interval."""
+    average_high: float | None = None
     num_seeds: int
     difference: float
     low: float | None
@@ -196,6 +236,11 @@ class Comparison(ReportPart):
         """Ids of the config and of its comparator."""
         return self.config_id, self.comparator_id
 
+    @property
+    def spoilt(self) -> bool:
+        """True if any run of the two was ruined or failed, in any stage."""
+        return self.own.spoilt or self.other.spoilt
+
 
 class TieMember(ReportPart):
     """A config that may be the best one, or may not."""
@@ -204,9 +249,12 @@ class TieMember(ReportPart):
     label: str
     mean: float
     in_set: bool
-    """True if the data leave it possible that this is the best of the confirmed configs."""
+    """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
+    in_sound_set: bool = True
+    """The same of averages over runs that are not ruined."""
     low: float | None
-    """Simultaneous interval of (this config minus the best of the others): multiple comparison with the best."""
+    """Simultaneous interval of (this config minus the best of the others) on average over all runs: multiple comparison
+    with the best."""
     high: float | None
 
 
@@ -614,8 +662,8 @@ class TrialRow(ReportPart):
     reward_final: float | None
     failed_by_itself: bool = False
     """True if it failed, and neither its machine or its cluster nor somebody's wish was the reason."""
-    collapsed: bool = False
-    """True if it ended with less than half of the share of right answers that it had at its best, or diverged."""
+    ruined: bool = False
+    """True if it has a result, but collapsed, diverged, or ended far below the confirmed configs' median."""
     reward_collapsed: bool
     entropy_collapsed: bool
     entropy_kept: float | None = None
@@ -667,7 +715,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[11] = REPORT_VERSION
+    report_version: Literal[12] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """True if the sweep was still running, so that every number may change."""

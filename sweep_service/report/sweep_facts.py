@@ -5,9 +5,10 @@ from functools import cached_property
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.model import Comparison, Verdict
-from sweep_service.report.verdict.collapse import tuning_text
+from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.verdict.interval_basis import interval_basis
 from sweep_service.report.verdict.purchase import next_purchase
+from sweep_service.report.verdict.ruin import RuinsOf, tuning_text
 from sweep_service.report.verdict.ties import tie_set
 from sweep_service.report.verdict.verdict import compare, judge
 
@@ -28,4 +29,6 @@ class Facts(ReportTables):
         if verdict.comparison is not None:
             basis += tuning_text(self, verdict.comparison.config_id)
         further = None if self.inputs.interim else next_purchase(verdict, self)
-        return verdict.model_copy(update={"basis": basis, "ties": tie_set(self.arms, self.rows), "next": further})
+        confidence, ruins = confidence_of(self.inputs.looks), RuinsOf.in_tables(self)
+        ties = tie_set(self.rows, self.arms, self.whole_arms, ruins, confidence, self.comparisons)
+        return verdict.model_copy(update={"basis": basis, "ties": ties, "next": further})

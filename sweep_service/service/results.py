@@ -221,6 +221,11 @@ class Results(ServicePart):
             goes_on = not verdict.interim and not self.store.get_sweep(sweep_id).state.is_over
             return Judged(verdict=verdict.model_copy(update={"outdated": goes_on}), no_verdict=None)
         reason = "there is no report yet to say how sure this is"
+        if kept is not None:
+            reason = (
+                "the report is of another version, whose words mean something else; to have it built by this one: "
+                f"sweeps report {sweep_id} --anew"
+            )
         if (failure := self.store.report_failure(sweep_id)) is not None:
             reason = f"the report could not be built: {failure}"
         return Judged(verdict=None, no_verdict=reason)
@@ -258,6 +263,10 @@ def _no_report_yet(sweep: Sweep, *, interim: bool) -> str:
 def _read_verdict(kept: KeptReport, verdict: object) -> VerdictView | None:
     """Return the verdict of a kept report; None if it has none to show, as one of another version may."""
     match verdict:
+        case {"outcome": "BETTER" | "WORSE" | "EQUIVALENT", "comparison": {**compared}} if (
+            "average_low" not in compared
+        ):
+            return None  # of sound runs alone
         case {"outcome": str(outcome), "sentence": str(sentence), **rest}:
             names = ("config_id", "comparator_id", "difference", "low", "high", "num_seeds")
             compared = rest.get("comparison") or {}

@@ -10,8 +10,10 @@ from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 from trainers.config import TransformersEngine
 from trainers.evaluation.problem_parts import MIN_PROBLEMS
 
-_RUNS_FOR_A_TENTH: Final = 29
-"""Number of runs without a collapse that exclude a rate of 10 % or more with 95 % confidence: 0.9 ** 29 < 0.05."""
+_RARE: Final = 0.1
+"""Rate of ruin below which a plan does not ask for more seeds."""
+_ERROR: Final = 0.05
+"""Probability with which the bounds of the chosen configs' rates of ruin err together at most."""
 LUCK: Final = 0.1
 """Supposed sd of the share of right samples that a config gains or loses on one problem by its own luck."""
 _BOUND: Final = 1.96 * math.sqrt(2)
@@ -99,17 +101,27 @@ def _seed_warnings(spec: SweepSpec) -> list[str]:
         warnings.append("no confirm stage: the report can rank configs but not say how sure it is; add seeds.confirm")
     elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
         warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
-    elif len(spec.seeds.confirm.seeds) < _RUNS_FOR_A_TENTH:
-        seeds = len(spec.seeds.confirm.seeds)
-        warnings.append(
-            f"{seeds} confirm seeds without a collapse leave a rate of up to {100 - 100 * 0.05 ** (1 / seeds):.0f} % "
-            f"possible, so BETTER says up to which rate it holds; {_RUNS_FOR_A_TENTH} seeds exclude 10 %"
-        )
+    else:
+        warnings += _word_of_seeds(len(spec.seeds.confirm.seeds), spec.seeds.confirm.top_k)
     return warnings
 
 
+def _word_of_seeds(seeds: int, chosen: int) -> list[str]:
+    """Say which words of the report so many sound runs of each chosen config can carry."""
+    each = _ERROR / chosen
+    possible = 1 - each ** (1 / seeds)
+    if possible <= _RARE:
+        return []
+    needed = math.ceil(math.log(each) / math.log(1 - _RARE))
+    return [
+        f"{seeds} confirm seeds: even if no run is ruined, up to {possible:.0%} may be, so the report says BETTER only "
+        f"of a lead above {possible:.0%} of the results, and AHEAD IN SOUND RUNS of smaller ones; {needed} seeds carry "
+        f"BETTER for a lead of {_RARE:.0%}"
+    ]
+
+
 def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
-    """Return a warning if the validation problems are too few to show EQUIVALENT, with luck on each; else None.
+    """Return a warning if the validation problems are too few to show two configs alike, with luck on each; else None.
 
     Args:
         validation_problems: number of all of them, of which a confirm stage may use a half.
@@ -126,6 +138,6 @@ def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
     return (
         f"{validation_problems} validation problems, of which the confirm stage counts {which}: if configs have luck "
         f"of their own on each (sd {LUCK:g}), no number of seeds narrows a difference below ±"
-        f"{_BOUND * LUCK / math.sqrt(max(1, problems)):.2g}; EQUIVALENT within objective.relevant {relevant:g} takes "
-        f"about {needed}{' in that half' if halved else ''}"
+        f"{_BOUND * LUCK / math.sqrt(max(1, problems)):.2g}; to show that two are alike within objective.relevant "
+        f"{relevant:g} takes about {needed}{' in that half' if halved else ''}"
     )

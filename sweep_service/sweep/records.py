@@ -269,7 +269,7 @@ class AskedBefore(Record):
     sweep_id: str
     name: str
     outcome: str
-    """Outcome of its verdict, such as `BETTER`."""
+    """Outcome of its verdict, such as `BETTER`, in the words of the version that built its report."""
     confirmed: dict[str, dict[int, float]] = {}
     """Objective by config id and confirm seed of the configs that the later sweep has, too; empty where objectives are
     of another kind."""

@@ -126,8 +126,8 @@ def test_an_allowed_program_is_swept_from_submission_to_report_and_mlflow(client
     sweep = client.get(sweep_id)
     assert sweep.state is SweepState.SUCCEEDED, sweep.message
     assert sweep.verdict is not None
-    assert sweep.verdict.outcome == "BETTER"
-    assert "beta=1 is better than the baseline (beta=0)" in sweep.verdict.sentence
+    assert sweep.verdict.outcome == "AHEAD IN SOUND RUNS"
+    assert "beta=1 is ahead of the baseline (beta=0)" in sweep.verdict.sentence
     best = client.best(sweep_id)
     assert best.training == {"learning_rate": 0.3, "evaluate_every": 25, "beta": 1, "steps": 200, "seed": 10}
     assert json.loads(client.best_yaml(sweep_id)) == best.training  # what the program reads

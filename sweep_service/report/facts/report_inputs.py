@@ -139,6 +139,11 @@ class ReportInputs:
             self.trials, lambda id_, metric: self.present(id_, metric).values.tolist(), self.sweep.spec
         )
 
+    @cached_property
+    def judged_samples(self) -> Mapping[str, int]:
+        """Number of judged samples of one evaluation by trial id, where trainers counted them."""
+        return {counts.trial_id: sum(counts.judged) for counts in self.problem_counts}
+
     @property
     def halves(self) -> bool:
         """True if other validation problems measured the confirm stage than those that chose the configs."""

@@ -1,22 +1,24 @@
 """The rows of one sweep, summed up for its report: each figure is made once, when it is first asked for."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
 from sweep_service.report.facts.measured_models import MeasuredModel, final_models
-from sweep_service.report.facts.problem_rates import problem_rates
+from sweep_service.report.facts.problem_rates import COUNTED, problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.rollouts import entropy_slope
-from sweep_service.report.facts.table_rows import config_row, in_order, trial_row
+from sweep_service.report.facts.ruin import fallen_trials
+from sweep_service.report.facts.table_rows import config_row, evaluation_se, in_order, trial_row
 from sweep_service.report.facts.trial_health import Health, trial_health
 from sweep_service.report.model import ConfigRow, TrialRow
 from sweep_service.report.statistics.differences import Arm
 from sweep_service.sweep.baselines import without_betas
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.objective import choose, leader, selection_objectives, trial_objective
-from sweep_service.sweep.records import Config, Role, Stage
+from sweep_service.sweep.records import Config, Role, Stage, Trial
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,35 @@ class ReportTables:
         return {trial.id: trial_health(trial, self.inputs) for trial in self.inputs.trials}
 
     @cached_property
+    def ruined(self) -> frozenset[str]:
+        """Ids of trials with a result that is a ruin: they collapsed, diverged, or ended far below the others."""
+        inputs, results = self.inputs, self.objectives
+        confirmed = {t.config_id for t in inputs.trials if t.stage is Stage.CONFIRM and results[t.id] is not None}
+        fallen = fallen_trials(
+            inputs.trials,
+            results,
+            self._sampling_error,
+            confirmed or self.configs.keys(),
+            inputs.sweep.spec.objective.diverged,
+        )
+        return fallen | {id_ for id_, health in self.health.items() if health.collapsed and results[id_] is not None}
+
+    def _sampling_error(self, trial_id: str, level: float) -> float:
+        """Return the standard error of a trial's objective from sampling, had its policy this share of right answers.
+
+        Where samples were not counted it is the one that the trial's evaluations recorded, 0 without one.
+        """
+        inputs, trial = self.inputs, self._trials[trial_id]
+        if (samples := inputs.judged_samples.get(trial_id)) and inputs.sweep.spec.objective.metric == COUNTED:
+            averaged = samples * inputs.sweep.spec.objective.last / (2 if inputs.halves else 1)
+            return math.sqrt(max(level * (1 - level), 0.0) / averaged)
+        return evaluation_se(trial, inputs) or 0.0
+
+    @cached_property
+    def _trials(self) -> Mapping[str, Trial]:
+        return {trial.id: trial for trial in self.inputs.trials}
+
+    @cached_property
     def trials(self) -> Sequence[TrialRow]:
         """Trials in the order of their numbers; `objective` is the value that ranks."""
         labels = config_labels(self.inputs.configs, self.varied)
@@ -67,6 +98,7 @@ class ReportTables:
                 self.objectives[trial.id],
                 self.inputs,
                 self.health[trial.id],
+                trial.id in self.ruined,
                 self.models.get(trial.id),
             )
             for trial in self.inputs.trials
@@ -122,13 +154,8 @@ class ReportTables:
 
     @cached_property
     def unsteady(self) -> frozenset[str]:
-        """Ids of configs with a collapsed confirm trial: their spread says nothing about that of the others."""
-        return frozenset(self._collapsed.values())
-
-    @cached_property
-    def _collapsed(self) -> Mapping[str, str]:
-        """Collapsed confirm trials, with their configs."""
-        return {row.id: row.config_id for row in self.trials if row.stage is Stage.CONFIRM and row.collapsed}
+        """Ids of configs with a ruined confirm trial: their spread says nothing about that of the others."""
+        return frozenset(row.config_id for row in self.trials if row.stage is Stage.CONFIRM and row.ruined)
 
     @cached_property
     def arms(self) -> Sequence[Arm]:
@@ -137,8 +164,8 @@ class ReportTables:
 
     @cached_property
     def whole_arms(self) -> Sequence[Arm]:
-        """The confirmed configs, without the runs that collapsed."""
-        return self._arms(Stage.CONFIRM, without=self._collapsed)
+        """The confirmed configs, without their ruined runs."""
+        return self._arms(Stage.CONFIRM, without=self.ruined)
 
     @property
     def tuned_arms(self) -> Sequence[Arm]:

@@ -22,6 +22,7 @@ def trial_row(
     objective: float | None,
     inputs: ReportInputs,
     health: Health,
+    ruined: bool,
     model: MeasuredModel | None,
 ) -> TrialRow:
     """Return one trial as a row; `model` is its last one, if benchmarks were to measure it."""
@@ -34,8 +35,9 @@ def trial_row(
         ),
         label=label,
         objective=objective,
+        ruined=ruined,
         **{name: getattr(health, name) for name in COLUMNS},
-        evaluation_se=None if objective is None else _evaluation_se(trial, inputs),
+        evaluation_se=None if objective is None else evaluation_se(trial, inputs),
         tokens=value_at(inputs.present(trial.id, "tokens/total").values, -1),
         seconds=trial.held_s if trial.state.is_over and trial.held_s else None,
         mlflow_url=run_link(inputs.mlflow_url, trial.mlflow_run_id),
@@ -47,7 +49,7 @@ def trial_row(
     )
 
 
-def _evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
+def evaluation_se(trial: Trial, inputs: ReportInputs) -> float | None:
     """Return the standard error that sampling at evaluations gives a trial's objective; None where it is not known."""
     objective = inputs.sweep.spec.objective
     if trial.state is TrialState.DIVERGED:
@@ -74,7 +76,7 @@ def config_row(config: Config, label: str, trials: Sequence[TrialRow], varied: S
         entropy_end=_mean([trial.entropy_end for trial in trials]),
         reward_peak=_mean([trial.reward_peak for trial in trials]),
         reward_final=_mean([trial.reward_final for trial in trials]),
-        collapsed=sum(trial.collapsed for trial in trials),
+        ruined=sum(trial.ruined for trial in trials),
         reward_collapsed=sum(trial.reward_collapsed for trial in trials),
         entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
         entropy_kept=_mean([trial.entropy_kept for trial in whole]),

@@ -1,5 +1,6 @@
 """The health of one trial, judged by its curves of entropy, reward and completion length."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,12 +16,14 @@ _SHORTEST: Final = 4
 """Smallest number of steps in a window, because a single batch is mostly noise."""
 COLLAPSE: Final = 0.5
 """Share of the trial's own peak below which a fall of the reward, or of the share of right answers, is a collapse."""
+ERRORS: Final = 3.0
+"""Number of standard errors of sampling by which a run has fallen at the least before it counts as fallen."""
 LEARNED: Final = 0.05
 """Reward, or held-out accuracy where rewards are small, above which a trial has learned something it can lose."""
 ENTROPY_COLLAPSE: Final = 0.2
 """Share of its start below which entropy counts as collapsed."""
 COLUMNS: Final = (
-    "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final", "collapsed",
+    "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final",
     "reward_collapsed", "entropy_collapsed", "length_start", "length_end",
 )  # fmt: skip
 """Fields of a trial's health that the report's tables show, for configs too."""
@@ -48,7 +51,7 @@ class Health:
 
     @property
     def collapsed(self) -> bool:
-        """True if the trained model is a ruin: it lost more than half of its right answers, or diverged."""
+        """True if the trained model lost more than half of its right answers, or diverged."""
         return self.diverged or self.answers_lost
 
     @property
@@ -99,18 +102,25 @@ def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
         length_start=value_at(length, 0),
         length_end=value_at(length, -1),
         diverged=diverged,
-        answers_lost=_lost(accuracy, inputs.sweep.spec.objective.last),
+        answers_lost=_lost(accuracy, inputs.sweep.spec.objective.last, inputs.judged_samples.get(trial.id)),
     )
 
 
-def _lost(accuracy: Values, last: int) -> bool:
-    """Return True if the last evaluations' mean is less than half of the best one; the first counts by itself."""
+def _lost(accuracy: Values, last: int, samples: int | None) -> bool:
+    """Return True if the last evaluations' mean is less than half of the best one, by more than sampling explains.
+
+    The first evaluation counts by itself. Of trainers that do not say how many samples an evaluation has, the errors
+    of sampling are not known, and count as 0.
+    """
     if not accuracy.size:
         return False
     width = min(last, accuracy.size)
     means = np.convolve(accuracy, np.full(width, 1 / width), mode="valid")
-    best = max(float(accuracy[0]), float(means.max()))
-    return best > LEARNED and float(means[-1]) < COLLAPSE * best
+    first, peak, end = float(accuracy[0]), float(means.max()), float(means[-1])
+    best, averaged = max((first, 1), (peak, width))
+    spread = best * (1 - best) / samples if samples else 0.0
+    error = math.sqrt(max(spread, 0.0) * (1 / averaged + 1 / width))
+    return best > LEARNED and end < COLLAPSE * best and best - end > ERRORS * error
 
 
 def _deepest_fall(reward: Values) -> tuple[float | None, float | None]:

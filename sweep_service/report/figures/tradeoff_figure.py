@@ -17,14 +17,14 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     if not report.tradeoff:
         return []
     rows = {row.id: row for row in report.configs}
-    # the front is of those that never collapsed, since a ruined policy may have much entropy
-    front = best_of_both([point for point in report.tradeoff if not rows[point.config_id].collapsed])
+    # the front is of those of which no run was ruined, since a ruined policy may have much entropy
+    front = best_of_both([point for point in report.tradeoff if not rows[point.config_id].ruined])
     points = sorted(
         (point.model_copy(update={"on_front": point.config_id in front}) for point in report.tradeoff),
         key=lambda point: (point.on_front, -rows[point.config_id].number),
     )
     objectives = [point.objective for point in points]
-    lowest = lower_fence([point.objective for point in points if not rows[point.config_id].collapsed] or objectives)
+    lowest = lower_fence([point.objective for point in points if not rows[point.config_id].ruined] or objectives)
     # points far below the others stand under all others and their crosses
     near = [point for point in points if point.objective >= lowest]
     low = min(point.objective if point.objective_low is None else point.objective_low for point in near)
@@ -46,7 +46,7 @@ def tradeoff_figures(report: Report, styles: Mapping[str, ConfigStyle]) -> list[
     traces += point_names(named, xs, ys)
     note = (
         "Up: better; right: more of the entropy kept. Dotted: the Pareto front, of configs that no other beats in one "
-        "and equals in the other, without those that collapsed in a trial; the rest is faint. Means over confirm "
+        "and equals in the other, without those of which a run was ruined; the rest is faint. Means over confirm "
         "seeds where there are any, else over tune seeds; crosses: their 95 % intervals, none for an objective on "
         "tune seeds, since they chose the best."
     )

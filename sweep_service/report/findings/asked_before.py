@@ -10,17 +10,17 @@ from sweep_service.report.model import Comparison, Outcome
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import MIN_SEEDS, mean_interval
 from sweep_service.report.sweep_facts import Facts
-from sweep_service.report.verdict.collapse import percent
+from sweep_service.report.verdict.ruin import percent
 from sweep_service.sweep.records import AskedBefore, Stage
 
 _ERRS: Final = (1 - CONFIDENCE) / 2
-"""Largest probability with which a sweep calls a config BETTER that is not."""
+"""Largest probability with which a sweep puts a config ahead that is not, by either word."""
 _WITHOUT_TEST: Final = (Outcome.INSUFFICIENT, Outcome.EXPLORATORY)
 _LISTED: Final = 6
 
 
 def asked_before(facts: Facts) -> Evidence | None:
-    """Find earlier sweeps that asked the same question, with their answers and what one BETTER is worth then."""
+    """Find earlier sweeps that asked the same question, with their answers and what being ahead is worth then."""
     earlier, own = facts.inputs.asked_before, facts.verdict.outcome
     if not earlier:
         return None
@@ -34,8 +34,8 @@ def asked_before(facts: Facts) -> Evidence | None:
     if tests > 1:
         luck = percent(1 - (1 - _ERRS) ** tests)
         texts.append(
-            f"If no config were better in any of them, {tests} answers would hold at least one BETTER by luck in up to "
-            f"{luck} of all cases."
+            f"If no config were better in any of them, at least one of {tests} answers would put one ahead by luck in "
+            f"up to {luck} of all cases."
         )
     if facts.verdict.comparison is not None:
         texts += _pooled(facts, facts.verdict.comparison)

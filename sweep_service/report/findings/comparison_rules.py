@@ -82,7 +82,7 @@ def _seed_disagreement(facts: Facts) -> Evidence | None:
     deltas = _deltas(facts, comparison)
     texts: list[str] = []
     against = {seed: delta for seed, delta in deltas.items() if delta * comparison.difference < 0}
-    if against and comparison.outcome in (Outcome.BETTER, Outcome.WORSE):
+    if against and comparison.outcome.sign:
         figures = ", ".join(f"seed {seed}: {signed(delta)}" for seed, delta in against.items())
         texts.append(f"{len(against)} of {count(len(deltas), 'pair')} of seeds point the other way ({figures})")
     apart = _far_off(deltas, _typical_spread(facts, comparison), facts.inputs.sweep.spec.objective.relevant)
@@ -91,7 +91,7 @@ def _seed_disagreement(facts: Facts) -> Evidence | None:
         texts.append(f"the median difference over seeds is {signed(median([*deltas.values()]))}, but {figures}")
     if not texts:
         return None
-    seeds = {*apart, *(against if comparison.outcome in (Outcome.BETTER, Outcome.WORSE) else ())}
+    seeds = {*apart, *(against if comparison.outcome.sign else ())}
     trials = [
         t.id for t in facts.trials if t.config_id in comparison.pair and t.stage is Stage.CONFIRM and t.seed in seeds
     ]
@@ -183,8 +183,8 @@ COMPARISON_RULES: Final = (
     ),
     Rule(
         "SEED_DISAGREEMENT",
-        "BETTER or WORSE while single seeds point the other way; or a seed whose paired difference is more than 6 "
-        "median absolute deviations away from the others'.",
+        "A config is ahead or behind while single seeds point the other way; or a seed whose paired difference is more "
+        "than 6 median absolute deviations away from the others'.",
         _seed_disagreement,
     ),
     Rule(

@@ -38,16 +38,14 @@ def _stance(difference: BenchmarkDifference, label: str, against: str, outcome: 
     if difference.low is None:
         return f"decides nothing about {label} minus {against}: {figures} without an interval, {seeds}."
     if not difference.shown:
-        how = "agrees with" if outcome in (Outcome.UNDECIDED, Outcome.EQUIVALENT) else "neither supports nor opposes"
+        equal = outcome is Outcome.UNDECIDED or outcome.sign == 0
+        how = "agrees with" if equal else "neither supports nor opposes"
         return f"{how} the verdict {outcome}: it cannot tell {label} from {against}, {figures}, {seeds}."
     finding = f"{label} is shown to be {'better' if difference.difference > 0 else 'worse'} than {against} on it, "
-    supported = Outcome.BETTER if difference.difference > 0 else Outcome.WORSE
-    match outcome:
-        case Outcome.BETTER | Outcome.WORSE:
-            how = "agrees with" if outcome is supported else "goes against"
-            return f"{how} the verdict {outcome}: {finding}{figures}, {seeds}."
-        case _:
-            return f"says more than the verdict {outcome}: {finding}{figures}, {seeds}."
+    how = "says more than"
+    if outcome.sign:
+        how = "agrees with" if outcome.sign * difference.difference > 0 else "goes against"
+    return f"{how} the verdict {outcome}: {finding}{figures}, {seeds}."
 
 
 def reading(

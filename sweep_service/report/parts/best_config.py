@@ -22,6 +22,13 @@ from trainers.yaml_text import write_yaml
 
 FILE_NAME: Final = "best.yaml"
 _MOST_OTHERS: Final = 8
+_STANDING: Final = {
+    (True, True): "; it may still be the best",
+    (True, False): "; it may be the best only if its runs are ruined less often",
+    (False, True): "; it is not the best on average over all runs",
+    (False, False): "; the data rule it out as the best",
+}
+"""What the data say of another config, by whether it may be the best on average over all runs, and among sound ones."""
 
 
 def card(facts: Facts) -> BestConfig | None:
@@ -120,27 +127,29 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     comparison = facts.verdict.comparison
     if comparison is None:
         return text
-    if facts.verdict.outcome in (Outcome.UNDECIDED, Outcome.EQUIVALENT):
+    outcome = facts.verdict.outcome
+    if outcome is Outcome.UNDECIDED or outcome.sign == 0:
         text += (
             f" It cannot be told apart from {comparison.comparator_label}; this is not a win. Where nothing else "
             f"speaks for it, prefer the simpler one: {comparison.comparator_label}."
         )
-    elif facts.verdict.outcome is Outcome.WORSE:
-        text += f" It is worse than {comparison.comparator_label}; prefer that."
+    elif outcome.sign == -1:
+        where = "" if outcome is Outcome.WORSE else " where no run is ruined"
+        text += f" It is behind {comparison.comparator_label}{where}; prefer that."
+    elif outcome is Outcome.AHEAD:
+        text += f" Where no run is ruined it is ahead of {comparison.comparator_label}; on average that is open."
     return text + _not_from_its_loss(facts, row)
 
 
 def _not_from_its_loss(facts: Facts, row: ConfigRow) -> str:
     """Say which of the config's advantages may come from something other than the loss, or than its betas."""
     own = [c for c in facts.comparisons if c.config_id == row.id]
-    gain = next((c for c in own if c.comparator_role is Role.BASELINE and c.outcome is Outcome.BETTER), None)
+    gain = next((c for c in own if c.comparator_role is Role.BASELINE and c.outcome.sign == 1), None)
     alone = next((c for c in own if c.comparator_role is Role.MATCHED), None)
-    if gain is None or alone is None or alone.outcome is Outcome.BETTER or alone.differs_in != [LOSS]:
+    if gain is None or alone is None or alone.outcome.sign == 1 or alone.differs_in != [LOSS]:
         return ""
     source = "what its loss adds to PPO clip" if gain.differs_in == [LOSS] else "its loss"
-    over = (
-        "The gain" if facts.verdict.comparison == gain else f"It is better than {gain.comparator_label}, but the gain"
-    )
+    over = "The gain" if facts.verdict.comparison == gain else f"It is ahead of {gain.comparator_label}, but the gain"
     return (
         f" {over} is not shown to come from {source}: with PPO clip and all else equal ({alone.comparator_label}) "
         f"the difference is {estimate(alone.difference, alone.low, alone.high, sign=True)}."
@@ -173,11 +182,11 @@ def _evidence(facts: Facts, row: ConfigRow, standing: _Standing | None) -> list[
 def _health(facts: Facts, row: ConfigRow) -> str:
     trials, baseline = facts.trials_of(row.id), facts.baseline
     bad = {
-        "collapsed or diverged": sum(trial.collapsed for trial in trials),
+        "ruined": sum(trial.ruined for trial in trials),
         "lost their entropy": sum(trial.entropy_collapsed for trial in trials),
         "failed": sum(trial.state is TrialState.FAILED for trial in trials),
     }
-    endings = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none collapsed, diverged or failed"
+    endings = ", ".join(f"{n} {what}" for what, n in bad.items() if n) or "none was ruined or failed"
     text = f"Of its {count(len(trials), 'trial')} {endings}"
     if row.entropy_kept is not None:
         text += f"; on average {row.entropy_kept:.0%} of the entropy was left at the end"
@@ -212,7 +221,7 @@ def _others(facts: Facts, row: ConfigRow) -> list[str]:
                 chosen = other.id in facts.candidates
                 text += "; chosen too, without a confirm result so far" if chosen else "; not confirmed"
                 text += ", the first below the line" if other.id == first else ""
-            texts.append(f"{text}{_collapsed(other)}.")
+            texts.append(f"{text}{_ruined(other)}.")
     return texts[:_MOST_OTHERS]
 
 
@@ -223,17 +232,17 @@ def _confirmed(facts: Facts, row: ConfigRow, other: ConfigRow, stage: StageResul
     members = facts.verdict.ties.members if facts.verdict.ties else []
     member = next((member for member in members if member.config_id == other.id), None)
     if member is not None and member.low is not None:
-        text += "; it may still be the best" if member.in_set else "; the data rule it out as the best"
-    return f"{text}{_collapsed(other)}."
+        text += _STANDING[member.in_set, member.in_sound_set]
+    return f"{text}{_ruined(other)}."
 
 
 def _apart(gap: float) -> str:
     return f"{number(abs(gap))} {'lower' if gap <= 0 else 'higher'}"
 
 
-def _collapsed(row: ConfigRow) -> str:
+def _ruined(row: ConfigRow) -> str:
     trials = count(sum(row.states.values()), "trial")
-    return f"; {row.collapsed} of {trials} collapsed" if row.collapsed else ""
+    return f"; {row.ruined} of {trials} ruined" if row.ruined else ""
 
 
 def train_command(threads: int, processes: int, *options: str) -> str:

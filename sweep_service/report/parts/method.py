@@ -36,12 +36,15 @@ def method(facts: Facts) -> list[str]:
         f"{_listed(seeds.confirm.seeds)}; every figure of the verdict comes from these alone.",
         problems,
         "Differences are paired by seed (config + seed model). The variance of each lies between its own and the "
-        "mean over all configs' differences from the same comparator; a pair with a collapsed config stands alone.",
+        "mean over all configs' differences from the same comparator; a pair whose ruined runs count, for want of "
+        "sound ones, stands alone.",
         *([_PROBLEMS_COUNT] if any(comparison.num_problems for comparison in comparisons) else []),
         "Of each 95 % interval the lower bounds hold at once for all configs compared with one comparator, or each "
         "with a matched baseline of its own (Dunnett, nominally 97.5 %), which pays for choosing the best of them and "
         "makes the lower half the longer one; the upper bound is Student's (97.5 %) and holds by itself. "
-        "The tie set is Hsu's multiple comparison with the best (97.5 %). "
+        "Averages over all runs count the largest difference between the rates of ruin that these runs leave possible "
+        "(Clopper-Pearson, 95 % for all compared configs at once), a ruined run losing all that a sound one scores. "
+        "The tie set is Hsu's multiple comparison with the best, with the confidence of the look. "
         "Intervals of means are Student's t over seeds.",
     ]
     if any(comparison.variance == "pair" for comparison in comparisons):

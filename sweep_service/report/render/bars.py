@@ -45,9 +45,17 @@ def effects_axis(exploration: Exploration) -> tuple[float, float]:
 
 
 def scale(comparison: Comparison | None) -> Places | None:
-    """Place the verdict's interval on an axis with zero in the middle and room for a label beyond either end."""
+    """Place the verdict's interval on an axis with zero in the middle and room for a label beyond either end.
+
+    The interval of averages over all runs, `all_low` to `all_high`, may reach beyond the axis, below 0 or above 100.
+    """
     if comparison is None or comparison.low is None or comparison.high is None:
         return None
-    reach = 1.7 * max(abs(comparison.low), abs(comparison.high)) or 1.0
+    ends = [comparison.low, comparison.high]
+    if comparison.outcome.is_of_all and comparison.average_low is not None and comparison.average_high is not None:
+        ends.append(min(comparison.average_low, comparison.average_high, key=abs))
+    reach = 1.7 * max(map(abs, ends)) or 1.0
     values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high, "zero": 0.0}
+    if comparison.average_low is not None and comparison.average_high is not None:
+        values |= {"all_low": comparison.average_low, "all_high": comparison.average_high}
     return {name: place(value, -reach, reach, margin=0) for name, value in values.items()}

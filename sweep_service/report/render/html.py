@@ -18,7 +18,7 @@ from sweep_service.report.figures import Figure, config_styles, figure_groups
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
 from sweep_service.report.formatting import count, duration, interval, number, rounded, signed
-from sweep_service.report.model import ConfigRow, Outcome, Report, Verdict
+from sweep_service.report.model import ConfigRow, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import bars, views
 from sweep_service.report.render.csv import render_csv
@@ -28,11 +28,16 @@ from sweep_service.sweep.labels import short_name, value_text
 from sweep_service.sweep.records import Role, Stage
 
 _PAGE: Final = Path(__file__).parent / "page"
+_RUINED: Final = "A run is ruined if it fails, diverges, collapses, or ends far below the others; else it is sound."
+_COUNTED: Final = f"{_RUINED} Over all runs, rates of ruin count at the worst that the runs leave possible."
 _OUTCOMES: Final = {
-    Outcome.BETTER: "The whole {} interval lies above zero.",
-    Outcome.UNDECIDED: "The {} interval contains zero and differences that matter: these seeds decide nothing.",
-    Outcome.EQUIVALENT: "The whole {} interval lies closer to zero than any difference that matters.",
-    Outcome.WORSE: "The whole {} interval lies below zero: stay with what the config is compared with.",
+    Outcome.BETTER: _COUNTED,
+    Outcome.WORSE: f"{_COUNTED} Stay with what it is compared with.",
+    Outcome.EQUIVALENT: _COUNTED,
+    Outcome.AHEAD: f"{_RUINED} BETTER would count ruined runs, too; so few runs cannot exclude them.",
+    Outcome.BEHIND: f"{_RUINED} WORSE would count ruined runs, too; so few runs cannot exclude them.",
+    Outcome.ALIKE: f"{_RUINED} EQUIVALENT would count ruined runs, too; so few runs cannot exclude them.",
+    Outcome.UNDECIDED: _RUINED,
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",
 }
@@ -51,7 +56,7 @@ def render_html(report: Report) -> bytes:
     context = {
         "report": report,
         "sections": sections_of(report, groups),
-        "outcome_note": _outcome_note(report.verdict),
+        "outcome_note": _OUTCOMES[report.verdict.outcome],
         "styles": styles,
         "legend": [row for row in sorted(report.configs, key=lambda row: row.number) if _drawn(row)],
         "shown": {id_ for id_, style in styles.items() if style.shown},
@@ -125,13 +130,6 @@ def _spread(figures: Sequence[Figure]) -> list[tuple[Figure, bool]]:
         if len(run) % 2:
             pairs[-1] = (run[-1], True)
     return pairs
-
-
-def _outcome_note(verdict: Verdict) -> str:
-    comparison = verdict.comparison
-    if verdict.outcome is Outcome.UNDECIDED and comparison and comparison.tolerated is not None:
-        return "The interval is of runs that did not collapse or fail; those that did may cost more than it shows."
-    return _OUTCOMES[verdict.outcome].format(f"{100 * comparison.confidence:.4g} %" if comparison else "")
 
 
 def _with_commands(text: str) -> Markup:

@@ -34,9 +34,9 @@ def configs(report: Report) -> list[str]:
     header = [
         "config", *(plain(short_name(name)) for name in names),
         "confirm mean, 95 %", "sd over seeds", "n",
-        *([f"minus {views.comparator_name(compared)}, {views.confidence(report)}", ""] if compared else []),
+        *([f"minus {views.comparator_name(compared)}, sound runs, {views.confidence(report)}", ""] if compared else []),
         "tune mean", *([f"minus {views.reference_name(report)}"] if tune else []), "n",
-        "entropy", "reward peak → final", "collapsed",
+        "entropy", "reward peak → final", "ruined",
     ]  # fmt: skip
     rows: list[list[str]] = []
     for row in report.configs[:_MOST_CONFIGS]:
@@ -57,7 +57,7 @@ def configs(report: Report) -> list[str]:
                 str(row.tune.n) if row.tune else "0",
                 f"{number(row.entropy_start, 2)} → {number(row.entropy_end, 2)}",
                 f"{number(row.reward_peak, 2)} → {number(row.reward_final, 2)}",
-                f"{row.collapsed} of {sum(row.states.values())}",
+                f"{row.ruined} of {sum(row.states.values())}",
             ]
         )
     more = len(report.configs) - _MOST_CONFIGS

@@ -195,6 +195,10 @@ class Pairs:
         squares_AA = np.nansum((deltas_AAS - self._means_AA[:, :, None]) ** 2, axis=2)
         self._variances_AA = squares_AA / np.maximum(self._num_AA - 1, 1) / 2  # of one result, hence half
 
+    def has(self, *config_ids: str) -> bool:
+        """Return True if all of these configs have runs."""
+        return all(id_ in self._row for id_ in config_ids)
+
     def seeds(self, config_id: str, other_id: str) -> Flags:
         """Return for each seed whether both have a result."""
         one_S, other_S = self._values_AS[self._row[config_id]], self._values_AS[self._row[other_id]]

@@ -14,14 +14,14 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
     text = _counted(comparison, inputs)
     if comparison.family > 1:
         text += (
-            " The lower half of the interval is the longer one, because the lower ends hold together for "
-            f"{count(comparison.family, 'config')}, of which the best was chosen."
+            f" Its lower end is further away, because it holds for {count(comparison.family, 'config')} at once, of "
+            "which the best was chosen."
         )
     if inputs.looks > 1:
         text += (
             f" Seeds were added to a sweep with a report, so this is look {inputs.looks} at its results: the interval "
-            f"has {100 * comparison.confidence:.4g} % instead of 95 %, and all looks together say BETTER wrongly in at "
-            "most 5 %."
+            f"has {100 * comparison.confidence:.4g} % instead of 95 %, since each further look may err half as often "
+            "as the one before."
         )
     return text
 
@@ -32,12 +32,10 @@ def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
     if comparison.num_problems is not None:
         text = f"The interval counts {seeds} and {count(comparison.num_problems, 'validation problem')}, {chose}"
         return f"{text}." if inputs.halves else f"{text}; its lower end allows for that."
-    text = f"The interval counts {seeds}, but not which validation problems were drawn, {_why_uncounted(inputs)}."
+    text = f"The interval counts {seeds}, not the choice of validation problems, {_why_uncounted(inputs)}."
     if inputs.halves:
         return f"{text} No config was chosen on these problems."
-    return (
-        f"{text} The same problems chose the configs{_why_same(inputs)}, so a lucky choice may look better than it is."
-    )
+    return f"{text} The configs were chosen on the same problems{_why_same(inputs)}, so the best may look too good."
 
 
 def _why_uncounted(inputs: ReportInputs) -> str:

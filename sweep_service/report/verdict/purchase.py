@@ -13,14 +13,19 @@ from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase,
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
+from sweep_service.report.statistics.ruin_rates import MOST_RUNS, runs_to_exclude
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
-from sweep_service.report.verdict.collapse import MOST_RUNS, percent, runs_to_exclude
+from sweep_service.report.verdict.ruin import at_most
 from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
 """Number of configs in the confirm stage that is proposed to a sweep without one."""
 _FIRST_SEEDS: Final = 6
 """Number of seeds proposed where nothing is known about the spread."""
+_MOSTLY: Final = 0.5
+"""Share of ruined runs above which more of the same are no advice."""
+_WORTH_IT: Final = 100
+"""Most seeds that are worth a command, where sound runs have given an answer already."""
 _NEARLY: Final = 0.9
 """Share of what very many seeds reach that is worth training for."""
 _SURE_DF: Final = 10
@@ -37,8 +42,11 @@ def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if comparison.tolerated is not None:
-        return _runs_without_collapse(comparison, comparison.tolerated, ask)
+        return _sound_runs(comparison, comparison.tolerated, ask)
     purchase = _more_seeds(comparison, tables, ask)
+    if comparison.spoilt and purchase.power is not None:
+        sound = " That is about sound runs; over all runs the two may stay undecided."
+        purchase = purchase.model_copy(update={"text": purchase.text + sound})
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
@@ -60,8 +68,8 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
     if not least and comparison.standard_error is None:
         text = f"{count(n, 'confirm seed')}: {EQUAL}, nor of what more seeds would show. First make results differ."
         return Purchase(text=text, config_ids=ids, more_seeds=0, difference=relevant, power=None)
-    if comparison.with_collapsed:
-        return _whole_pairs(comparison, ask)
+    if comparison.with_ruined:
+        return _sound_pairs(comparison, tables, ask)
     seen = _seen(comparison, tables)
     if seen is None:
         needed = count(least, "more confirm seed")
@@ -84,12 +92,15 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
     )
 
 
-def _whole_pairs(comparison: Comparison, ask: _Ask) -> Purchase:
-    """Propose the seeds that would give an interval without collapsed runs, whose spread says nothing about others."""
-    whole = comparison.num_seeds - comparison.own.collapsed - comparison.other.collapsed
-    more = max(1, MIN_SEEDS - max(0, whole))
+def _sound_pairs(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purchase:
+    """Propose the seeds that would give an interval without ruined runs, whose spread says nothing about others."""
+    pairs, both = Pairs(tables.whole_arms), comparison.pair
+    more = max(1, MIN_SEEDS - (int(pairs.seeds(*both).sum()) if pairs.has(*both) else 0))
+    if max(comparison.own.seen, comparison.other.seen) > _MOSTLY:
+        text = "Most runs of one of the two were ruined, so more seeds would say little: first find out why."
+        return Purchase(text=text, config_ids=[*both], more_seeds=0, difference=ask.relevant, power=None)
     text = (
-        f"The interval counts collapsed runs, for want of {MIN_SEEDS} seeds without them. If no other run collapses, "
+        f"The interval counts ruined runs, for want of {MIN_SEEDS} seeds without them. If no other run is ruined, "
         f"{count(more, 'more confirm seed')} would show the difference without them: "
         f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
     )
@@ -151,27 +162,34 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=relevant, power=reached)
 
 
-def _runs_without_collapse(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
-    """Count the further runs that would show that a config, or its comparator, collapses seldom enough."""
-    ahead = comparison.difference > 0
-    runs, who = (comparison.own, comparison.label) if ahead else (comparison.other, comparison.comparator_label)
-    needed = runs_to_exclude(tolerated, runs.bad)
-    more = MOST_RUNS if needed is None else needed - runs.runs
-    text = (
-        f"Open is how often {who} collapses or fails: it is ahead on average where that is in fewer than "
-        f"{percent(tolerated)} of its runs, and {runs.bad} of {runs.runs} did. "
-    )
-    if needed is None:
-        text += f"Not even {more} more runs could exclude a higher rate: look for a larger difference."
+def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
+    """Count the further runs that would decide the averages, were none of them ruined."""
+    if comparison.outcome is Outcome.ALIKE:
+        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "either"
+    elif comparison.difference > 0:
+        runs, who = comparison.own, comparison.label
     else:
-        text += f"If no other run did, {count(more, 'more confirm seed')} would exclude a higher rate: "
+        runs, who = comparison.other, comparison.comparator_label
+    error = (1 - ask.confidence) / comparison.compared
+    needed = runs_to_exclude(tolerated, runs.bad, error)
+    more = 0 if needed is None else max(1, needed - runs.runs)
+    worth_it = needed is not None and more <= _WORTH_IT and runs.seen < tolerated
+    text = f"Unknown is how often runs of {who} are ruined. The averages over all runs would be decided if "
+    text += at_most(tolerated)
+    if runs.seen >= tolerated:
+        text += f" were; but {runs.bad} of {runs.runs} were. First find out why."
+    elif not worth_it:
+        runs_needed = f"over {MOST_RUNS}" if needed is None else str(needed)
+        text += f" were: showing that takes {runs_needed} runs and no further ruin, which is seldom worth it."
+    else:
+        text += f" were. {count(more, 'more confirm seed')} show that, if none is ruined: "
         text += f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
-    seeds = 0 if needed is None else more
+    seeds = more if worth_it else 0
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
-    """Say so where EQUIVALENT takes more validation problems, whatever the number of seeds; else the text is empty."""
+    """Say so where showing two alike takes more validation problems, whatever the number of seeds; else empty."""
     if not comparison.problem_error or comparison.num_problems is None:
         return ""
     parts = ErrorParts(0.0, comparison.df or 1, comparison.problem_error, comparison.problem_df or 1)
@@ -180,7 +198,7 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
         return ""
     needed = math.ceil(comparison.num_problems * (width / ask.relevant) ** 2)
     return (
-        f" No number of seeds can show EQUIVALENT within {ask.relevant:g} on these "
+        f" No number of seeds can show that the two are alike within {ask.relevant:g} on these "
         f"{count(comparison.num_problems, 'validation problem')}: by the spread of the problems so far, that takes "
         f"about {needed}."
     )

@@ -1,68 +1,105 @@
-"""The confirmed configs that may be the best one: Hsu's multiple comparison with the best, on paired seeds."""
+"""The confirmed configs that may be the best one: Hsu's multiple comparison with the best, on paired seeds.
+
+It is made twice: on averages over all runs, and among sound runs.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from sweep_service.report.formatting import count, listed
-from sweep_service.report.model import ConfigRow, TieMember, TieSet
-from sweep_service.report.statistics.differences import Arm, Difference, Pairs
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, TieMember, TieSet
+from sweep_service.report.statistics.differences import MIN_SEEDS, Arm, Difference, Pairs
+from sweep_service.report.verdict.ruin import RuinsOf
 
 _LISTED = 6
 
+_Bounds = Mapping[tuple[str, str], tuple[float, float] | None]
+"""Bounds of (one config minus another) by pair; None for a pair with too few seeds."""
 
-def tie_set(arms: Sequence[Arm], rows: Mapping[str, ConfigRow]) -> TieSet | None:
+
+def tie_set(
+    rows: Mapping[str, ConfigRow],
+    arms: Sequence[Arm],
+    sound_arms: Sequence[Arm],
+    ruins: RuinsOf,
+    confidence: float,
+    comparisons: Sequence[Comparison] = (),
+) -> TieSet | None:
     """Return the configs that cannot be told from the best; None with fewer than two, or without any interval.
 
-    A config leaves the set if another one is surely better: the bounds have the verdict's confidence and hold for all
+    A config leaves the set if another one is surely better: the bounds have the confidence of the look and hold for all
     configs at once (one-sided, constrained so that an interval always contains zero). Too few seeds exclude nobody.
 
     Args:
+        rows: results by config id.
         arms: all confirmed configs, comparators included.
-        rows: their results, by config id.
+        sound_arms: the same without their ruined runs.
+        ruins: their ruined runs.
+        confidence: of the look.
+        comparisons: those that the report shows; what one of them shows to be beaten over all runs is not in that set.
     """
-    pairs = Pairs(arms)
-    ids = sorted((arm.config_id for arm in arms), key=lambda id_: (-_mean(rows[id_]), rows[id_].number))
-    differences = {(a, b): pairs.difference(a, b) for a in ids for b in ids if a != b}
-    if all(difference.standard_error is None for difference in differences.values()):
+    means = {arm.config_id: confirm.mean for arm in arms if (confirm := rows[arm.config_id].confirm)}
+    ids = sorted(means, key=lambda id_: (-means[id_], rows[id_].number))
+    every, whole = Pairs(arms), Pairs(sound_arms)
+    sound: dict[tuple[str, str], tuple[float, float] | None] = {}
+    average: dict[tuple[str, str], tuple[float, float] | None] = {}
+    family = max(1, len(ids) - 1)
+    for pair in ((a, b) for a in ids for b in ids if a != b):
+        among = whole.difference(*pair) if whole.has(*pair) else None
+        few = among is None or among.num_seeds < MIN_SEEDS
+        bounds = _bounds(every.difference(*pair) if few or among is None else among, family, confidence)
+        sound[pair] = None if few else bounds
+        average[pair] = bounds and ruins.average(pair, bounds, (1 - confidence) / family, among_all=few)
+    if all(bounds is None for bounds in (*average.values(), *sound.values())):
         return None
-    highs = {a: _bound([differences[a, b] for b in ids if b != a], 1, len(ids) - 1) for a in ids}
-    inside = [a for a in ids if (high := highs[a]) is None or high >= 0] or ids  # configs with equal results stay
+    beaten = {one.comparator_id for one in comparisons if one.outcome is Outcome.BETTER}
+    beaten |= {one.config_id for one in comparisons if one.outcome is Outcome.WORSE}
+    unbeaten = _inside(ids, average)
+    inside = [id_ for id_ in unbeaten if id_ not in beaten] or unbeaten
+    inside_sound = _inside(ids, sound)
     members: list[TieMember] = []
     for a in ids:
-        rivals = [differences[a, b] for b in inside if b != a]
-        low, high = _bound(rivals, -1, len(ids) - 1) if rivals else 0.0, highs[a]
+        rivals = [average[a, b] for b in inside if b != a]
+        lows = [bounds[0] for bounds in rivals if bounds]
+        highs = [bounds[1] for b in ids if b != a and (bounds := average[a, b])]
         members.append(
             TieMember(
                 config_id=a,
                 label=rows[a].label,
-                mean=_mean(rows[a]),
+                mean=means[a],
                 in_set=a in inside,
-                low=None if low is None else min(0.0, low),
-                high=None if high is None else max(0.0, high),
+                in_sound_set=a in inside_sound,
+                low=None if len(lows) < len(rivals) else min([0.0, *lows]),
+                high=max(0.0, min(highs)) if highs else None,
             )
         )
     return TieSet(members=members, text=_text(members))
 
 
-def _bound(differences: Sequence[Difference], sign: int, family: int) -> float | None:
-    """Return the lowest bound of (config minus rival) over all rivals; None if a rival has too few seeds."""
-    bounds = [
-        difference.difference + sign * parts.lower_width(family)
-        for difference in differences
-        if (parts := difference.parts) is not None
-    ]
-    enough = len(bounds) == len(differences) if sign < 0 else bool(bounds)
-    return min(bounds) if enough else None
+def _bounds(difference: Difference, family: int, confidence: float) -> tuple[float, float] | None:
+    if (parts := difference.parts) is None:
+        return None
+    width = parts.lower_width(family, confidence=confidence)
+    return difference.difference - width, difference.difference + width
 
 
-def _mean(row: ConfigRow) -> float:
-    assert row.confirm is not None
-    return row.confirm.mean
+def _inside(ids: list[str], bounds: _Bounds) -> list[str]:
+    """Return the configs that no other one surely beats; configs with equal results stay."""
+    return [a for a in ids if all((found := bounds[a, b]) is None or found[1] >= 0 for b in ids if b != a)] or ids
 
 
-def _text(members: Sequence[TieMember]) -> str:
+def _text(members: list[TieMember]) -> str:
     inside = [member.label for member in members if member.in_set]
+    sound = [member.label for member in members if member.in_sound_set]
     of = count(len(members), "confirmed config")
     if len(inside) == 1:
-        return f"Of {of} only {inside[0]} may be the best."
-    each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
-    return f"{each} may be the best: {listed(inside, _LISTED)}."
+        return f"Of {of} only {inside[0]} may be the best over all runs."
+    if sound == inside:
+        each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
+        return f"{each} may be the best, over all runs and in sound ones: {listed(inside, _LISTED)}."
+    if set(sound) - set(inside):
+        return (
+            f"Over all runs {listed(inside, _LISTED)} may be the best of {of}; in sound runs {listed(sound, _LISTED)}."
+        )
+    only = f"In sound runs only {listed(sound, _LISTED)} may be the best"
+    rest = "none of" if len(inside) == len(members) else f"{len(members) - len(inside)} of"
+    return f"{only}; over all runs {rest} the {of} can be ruled out."

@@ -1,21 +1,22 @@
 """The comparisons of confirm results, and the verdict's sentence."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Final
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.table_rows import is_comparator
-from sweep_service.report.formatting import count, estimate, interval, listed, number, signed
+from sweep_service.report.formatting import count, estimate, listed, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import confidence_of
-from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Difference, differences
-from sweep_service.report.verdict.collapse import confirm_runs, counts_text, failed_bounds, percent, weigh
-from sweep_service.report.verdict.comparators import KINDS, LOSS, differs_in, families
+from sweep_service.report.statistics.differences import MIN_SEEDS, Difference, differences
+from sweep_service.report.verdict.comparators import LOSS, differs_in, families
+from sweep_service.report.verdict.finding import finding, named
+from sweep_service.report.verdict.ruin import Judged, Pair, RuinsOf, word
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import all_diverged, same_objective
-from sweep_service.sweep.records import Role, Stage, TrialState
+from sweep_service.sweep.records import Role, TrialState
 
 _LISTED: Final = 4
 """Number of settings that a sentence names."""
@@ -23,32 +24,32 @@ _LISTED: Final = 4
 
 def compare(tables: ReportTables) -> list[Comparison]:
     """Compare the candidates with their comparators on the confirm seeds; first with the verdict's, best one first."""
-    inputs, trials, rows = tables.inputs, tables.trials, tables.rows
-    objective, level = inputs.sweep.spec.objective, confidence_of(inputs.looks)
+    inputs, rows = tables.inputs, tables.rows
+    relevant, confidence = inputs.sweep.spec.objective.relevant, confidence_of(inputs.looks)
     tuned = [row for row in rows.values() if Role.SPACE in row.roles and row.tune is not None]
     chose = 0 if inputs.halves else len(tuned)
     present = {arm.config_id for arm in tables.arms}
     confirmed = [id_ for id_ in tables.candidates if id_ in present]
-    are_shares = objective.metric != "eval/reward_mean"
+    ruins = RuinsOf.in_tables(tables)
     comparisons: dict[tuple[str, str], Comparison] = {}  # a pair of two families keeps what the first says of it
     for family in families(inputs.configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
-        whole_runs, every_run = (
-            differences(arms, comparators, chose, shared=shared, confidence=level)
+        sound_runs, every_run = (
+            differences(arms, comparators, chose, shared=shared, confidence=confidence)
             for arms in (tables.whole_arms, tables.arms)
         )
-        few = {  # collapsed runs count where too few pairs are left without them
+        few = {  # ruined runs count where too few pairs are left without them
             id_
             for id_, result in every_run.items()
-            if id_ not in whole_runs or whole_runs[id_].num_seeds < min(MIN_SEEDS, result.num_seeds)
+            if id_ not in sound_runs or sound_runs[id_].num_seeds < min(MIN_SEEDS, result.num_seeds)
         }
-        results = {id_: every_run[id_] if id_ in few else whole_runs[id_] for id_ in every_run}
+        results = {id_: every_run[id_] if id_ in few else sound_runs[id_] for id_ in every_run}
+        error = (1 - confidence) / max(1, len(results))
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
-            own, other = (confirm_runs(trials, [one]) for one in (id_, comparator.id))
-            levels = _level(id_, trials), _level(comparator.id, trials)
-            weighed = weigh(_outcome(result, objective.relevant), result, own, other, levels)
+            own, other = (ruins.counts(one, error) for one in (id_, comparator.id))
+            judged = _judged(result, ruins, (id_, comparator.id), error, relevant, with_ruined=id_ in few)
             comparison = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
@@ -58,29 +59,32 @@ def compare(tables: ReportTables) -> list[Comparison]:
                 differs_in=differs_in(tables.configs[id_], comparator),
                 own=own,
                 other=other,
-                **weighed._asdict(),
-                **asdict(result),
-                with_collapsed=id_ in few,
-                failed_bounds=failed_bounds(trials, id_, comparator.id, id_ in few) if are_shares else None,
+                **judged._asdict(),
+                **asdict(_of_all(result, judged) if id_ in few else result),
+                compared=len(results),
+                with_ruined=id_ in few,
             )
             comparisons.setdefault((id_, comparator.id), comparison)
     return list(comparisons.values())
 
 
-def _level(config_id: str, trials: Sequence[TrialRow]) -> float:
-    """Return a config's mean on the confirm seeds, without collapsed runs if there are others."""
-    runs = [trial for trial in trials if trial.config_id == config_id and trial.stage is Stage.CONFIRM]
-    values = [(trial.collapsed, trial.objective) for trial in runs if trial.objective is not None]
-    whole = [value for collapsed, value in values if not collapsed] or [value for _, value in values]
-    return fmean(whole) if whole else 0.0
+def _of_all(result: Difference, judged: Judged) -> Difference:
+    """Give a difference that counts ruined runs the bounds of the averages, which hold for few runs, too."""
+    if judged.average_low is None or judged.average_high is None:
+        return result
+    return replace(result, low=judged.average_low, high=judged.average_high)
 
 
-def _outcome(result: Difference, relevant: float) -> Outcome:
+def _judged(
+    result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, with_ruined: bool
+) -> Judged:
+    """Return the word on a pair, of which `result` counts ruined runs or not."""
     if result.low is None or result.high is None:
-        return Outcome.INSUFFICIENT
-    if result.low > 0 or result.high < 0:
-        return Outcome.BETTER if result.low > 0 else Outcome.WORSE
-    return Outcome.EQUIVALENT if -relevant < result.low and result.high < relevant else Outcome.UNDECIDED
+        return Judged(Outcome.INSUFFICIENT)
+    bounds = result.low, result.high
+    average = ruins.average(pair, bounds, error, among_all=with_ruined)
+    clean = not any(counts.spoilt for counts in (ruins.counts(one, error) for one in pair))
+    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=clean)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
@@ -103,7 +107,7 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
         )
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
     besides = _besides(comparison.differs_in)
-    sentence = _finding(comparison, tables.inputs.sweep.spec.objective.relevant)
+    sentence = finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
 
@@ -172,7 +176,7 @@ def _ahead_in_tuning(best: ConfigRow, tables: ReportTables) -> str:
             far = f"yet {number(-lead)} below" if below else f"{signed(lead)} from"
             where = f" on {count(len(deltas), 'common seed')}" if len(deltas) < max(best.tune.n, row.tune.n) else ""
             rest = _below([other for other in higher if other.id != row.id], "and" if below else "yet")
-            return f", {far} {_against(role, row.label)}{which}{where}{rest}"
+            return f", {far} {named(role, row.label)}{which}{where}{rest}"
     return _below(higher, "yet")
 
 
@@ -187,83 +191,3 @@ def _besides(names: Sequence[str]) -> str:
     if not others:
         return ""
     return listed(others, _LISTED) + (" as well as in the loss" if LOSS in names else ", not in the loss")
-
-
-def _finding(comparison: Comparison, relevant: float) -> str:
-    label, against = comparison.label, _against(comparison.comparator_role, comparison.comparator_label)
-    figures = estimate(comparison.difference, comparison.low, comparison.high, sign=True)
-    seeds = count(comparison.num_seeds, "confirm seed") + _without(comparison)
-    rates = (
-        [] if comparison.tolerated is not None and comparison.outcome is Outcome.BETTER else [(label, comparison.own)]
-    )
-    rates += [(against, comparison.other)] if comparison.other.bad and comparison.outcome is not Outcome.WORSE else []
-    runs = "".join(f" {counts_text(counts, name)}" for name, counts in rates) + _had_they_not_failed(comparison)
-    match comparison.outcome:
-        case Outcome.BETTER | Outcome.WORSE as outcome:
-            assert comparison.high is not None
-            why = " once its collapses count" if outcome is Outcome.WORSE and comparison.high >= 0 else ""
-            text = f"{outcome}: {label} is {outcome.lower()} than {against}{why or _but_small(comparison, relevant)}"
-            return f"{text}: {figures}, {seeds}{_unless(comparison)}.{runs}"
-        case Outcome.EQUIVALENT:
-            text = f"EQUIVALENT: {label} and {against} differ by less than {relevant:g}"
-            return f"{text}, the smallest difference that matters here: {figures}, {seeds}.{runs}"
-        case Outcome.UNDECIDED:
-            what = f"{label} cannot be told apart from {against}: {figures}, {seeds}"
-            if comparison.tolerated is not None:
-                better = comparison.difference > 0
-                runs_of, who = (comparison.own, "it") if better else (comparison.other, comparison.comparator_label)
-                ruin = "collapse or fail" if runs_of.failed else "collapse"
-                what = f"{label} is {'better' if better else 'worse'} than {against} where {who} does not {ruin}, "
-                what += f"{figures}, {seeds}, but {who} may {ruin} too often for that"
-            return f"UNDECIDED: {what}.{runs}"
-        case _:
-            need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
-            what = f"{label} minus {against} is {figures} on {seeds}; {need}"
-            return f"INSUFFICIENT: {what}.{_had_they_not_failed(comparison)}"
-
-
-def _without(comparison: Comparison) -> str:
-    """Name the runs that a difference leaves out."""
-    collapsed = comparison.own.collapsed + comparison.other.collapsed and not comparison.with_collapsed
-    kinds = [
-        *(["collapse"] if collapsed else []),
-        *(["failure"] if comparison.own.failed + comparison.other.failed else []),
-    ]
-    return f" without a {' or '.join(kinds)}" if kinds else ""
-
-
-def _had_they_not_failed(comparison: Comparison) -> str:
-    """Say where the difference would lie with the runs that failed."""
-    if comparison.failed_bounds is None:
-        return ""
-    low, high = interval(*comparison.failed_bounds, sign=True)[1:-1].split(", ")
-    return f" Had failed runs scored anything from 0 to 1, the difference would lie between {low} and {high}."
-
-
-def _unless(comparison: Comparison) -> str:
-    """Say up to which rate of collapses a verdict holds."""
-    if comparison.tolerated is None:
-        return ""
-    better = comparison.outcome is Outcome.BETTER
-    runs, who = (comparison.own, "it") if better else (comparison.other, comparison.comparator_label)
-    most, possible = percent(comparison.tolerated), percent(runs.bound)
-    if most == possible:
-        most, possible = (f"{100 * share:.1f} %" for share in (comparison.tolerated, runs.bound))
-    text = f", unless {who} collapses or fails in more than {most} of its runs"
-    return f"{text} ({runs.bad} of {runs.runs} did, but up to {possible} cannot be excluded)"
-
-
-def _but_small(comparison: Comparison, relevant: float) -> str:
-    """Say that a difference matters less than the spec asks, or may."""
-    assert comparison.low is not None
-    assert comparison.high is not None
-    least, most = sorted((abs(comparison.low), abs(comparison.high)))
-    if most < relevant:
-        return f", but by less than the {relevant:g} that matters here"
-    return "" if least >= relevant else f", and whether by the {relevant:g} that matters here is open"
-
-
-def _against(role: Role, label: str) -> str:
-    """Name a comparator in a sentence: `the baseline (β1=0 β2=0)`, `DAPO`."""
-    kind = KINDS[role]
-    return kind if label in kind else f"{kind} ({label.removeprefix('baseline ').removeprefix('matched ')})"

@@ -31,7 +31,7 @@ from sweep_service.store.tables import reports
 from sweep_service.sweep.records import Event, SweepState, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from tests.integration.api.conftest import Served, serving
-from tests.integration.api.played_sweep import REPORT, SPEC, claim, finish, play, whenever_asked
+from tests.integration.api.played_sweep import REPORT, SPEC, VERDICT, claim, finish, play, whenever_asked
 from tests.waiting import PATIENT_S
 
 UNKNOWN = "swp_00000000000000000000000000"
@@ -214,6 +214,19 @@ def test_a_report_so_far_is_the_interim_one_and_waits_to_be_fresh(served: Served
     store.set_sweep_state(fence, SweepState.FINALIZING)
     store.put_report(sweep.id, "three", REPORT)
     assert client.report_so_far(sweep.id) == (REPORT["html"], False, 0)
+
+
+@pytest.mark.parametrize("outcome", ["BETTER", "WORSE", "EQUIVALENT"])
+def test_a_word_of_an_earlier_version_is_not_shown_as_if_it_were_of_this_one(
+    served: Served, client: Client, outcome: str
+) -> None:
+    id_ = served.succeeded()
+    for comparison, shown in ((VERDICT["comparison"], False), (VERDICT["comparison"] | {"average_low": 0.1}, True)):
+        verdict = VERDICT | {"outcome": outcome, "comparison": comparison}
+        served.store.put_report(id_, f"{shown}", REPORT | {"verdict": json.dumps(verdict).encode()})
+        sweep = client.get(id_)
+        assert (sweep.verdict is not None) is shown
+        assert shown or sweep.no_verdict.endswith(f"to have it built by this one: sweeps report {id_} --anew")
 
 
 def test_a_report_is_built_anew_and_waited_for(served: Served, client: Client) -> None:

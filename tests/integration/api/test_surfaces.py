@@ -102,7 +102,7 @@ def of_page(browser: httpx.Client, sweep_id: str) -> Numbers:
     }
     if best := re.search(rf"Leads.*? ({_NUMBER}), mean over \d+ (\w+) seed", text):
         told["best"] = (best[2], best[1])
-    if outcome := re.search(r'<p class="outcome">([A-Z]+)(.*?)</p>\s*<p>(.*?)<a ', page, re.DOTALL):
+    if outcome := re.search(r'<p class="outcome">([A-Z ]*[A-Z])(.*?)</p>\s*<p>(.*?)<a ', page, re.DOTALL):
         sentence = unescape(outcome[3]).strip()
         told["verdict"] = f"{outcome[1]}: {sentence[0].lower()}{sentence[1:]}"
         told["verdict stands"] = not outcome[2].strip()
@@ -132,7 +132,7 @@ def of_command_line(sweeps: Sweeps, sweep_id: str) -> Numbers:
     if best := re.search(rf"best(?: so far)? .*? ({_NUMBER}), mean over (\w+) seeds", text):
         told["best"] = (best[2], best[1])
     if verdict := re.search(
-        r"^  verdict +([A-Z]+: .*?)( \((?:an interim report|the report from before).*)?$", text, re.MULTILINE
+        r"^  verdict +([A-Z][A-Z ]*: .*?)( \((?:an interim report|the report from before).*)?$", text, re.MULTILINE
     ):
         told["verdict"], told["verdict stands"] = verdict[1], verdict[2] is None
     return told

@@ -61,7 +61,7 @@ def test_the_examples_sweep_ends_with_a_verdict(settings: Settings, store: Store
         assert curve.steps == list(range(1, STEPS + 1))
     _, contents = build_report(store, fence.sweep_id, settings)
     report = Report.model_validate_json(contents["json"])
-    assert report.verdict.outcome is Outcome.BETTER, report.verdict.sentence
+    assert report.verdict.outcome is Outcome.AHEAD, report.verdict.sentence
     assert report.best is not None
     assert report.best.params == {"beta": 1}
     assert "-m examples.own_trainer" in report.best.provenance["program"]

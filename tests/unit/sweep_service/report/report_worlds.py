@@ -30,6 +30,7 @@ Where = Callable[[Config, Trial], Any]
 World = Callable[[], ReportInputs]
 
 CONFIRM = on_seeds(confirm=range(10, 16))
+MANY = on_seeds(confirm=range(10, 46), top_k=1)
 EXPLORED = on_seeds(confirm=())
 HEALTHY: dict[str, Any] = {"space": {"loss.beta1": [0.0, 0.25], "loss.beta2": 1.0}}
 RATES = {
@@ -186,8 +187,13 @@ def every(config: Config, trial: Trial) -> bool:
 
 
 VERDICTS: dict[str, World] = {
-    "the best config is better": lambda: sweep_inputs(CONFIRM, advantage=0.2),
-    "the best config is worse": lambda: sweep_inputs(CONFIRM, advantage=-0.4),
+    "the best config is ahead in sound runs": lambda: sweep_inputs(CONFIRM, advantage=0.2),
+    "the best config is behind in sound runs": lambda: sweep_inputs(CONFIRM, advantage=-0.4),
+    "many runs: the best config is better": lambda: sweep_inputs(MANY, advantage=0.12),
+    "many runs: the best config is worse": lambda: sweep_inputs(
+        MANY | {"space": {"loss.beta1": 0.5, "loss.beta2": 1.0}}
+    ),
+    "many runs: what matters is large": lambda: sweep_inputs(MANY | {"objective": {"relevant": 0.15}}),
     "the two cannot be told apart": lambda: sweep_inputs({"objective": {"relevant": 0.01}}),
     "a second look at more seeds": lambda: replace(sweep_inputs({"objective": {"relevant": 0.01}}), looks=2),
     "one half of the problems chose, the other measures": lambda: in_halves(sweep_inputs()),
@@ -257,7 +263,14 @@ VERDICTS: dict[str, World] = {
     "two runs of a slightly better config collapsed": lambda: collapsing(
         sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, [10, 11])
     ),
-    "a config is worse for its collapses alone": lambda: collapsing(
+    "one run of the best config never took off": lambda: scored(
+        sweep_inputs(CONFIRM, advantage=0.3), lambda c, t, values: values * (0.5 if confirms(c, t, [10]) else 1)
+    ),
+    "most runs of the baseline collapsed": lambda: collapsing(
+        sweep_inputs(on_seeds(confirm=range(10, 22)), advantage=0.12),
+        lambda c, t: is_baseline(c) and t.stage is Stage.CONFIRM and t.seed < 19,
+    ),
+    "three of twelve runs of a config collapsed": lambda: collapsing(
         sweep_inputs({"space": {"loss.beta1": [0.0], "loss.beta2": 1.0}} | on_seeds(confirm=range(10, 22), top_k=1)),
         lambda c, t: confirms(c, t, [10, 11, 12]),
     ),

@@ -70,7 +70,8 @@ def test_what_the_schema_does_not_allow_is_found() -> None:
         "/method is no array",
         "/sweep/name is missing",
         "/trials/0/seed is no integer",
-        "/verdict/outcome is none of BETTER, WORSE, EQUIVALENT, UNDECIDED, INSUFFICIENT, EXPLORATORY",
+        "/verdict/outcome is none of BETTER, WORSE, EQUIVALENT, AHEAD IN SOUND RUNS, BEHIND IN SOUND RUNS, "
+        "ALIKE IN SOUND RUNS, UNDECIDED, INSUFFICIENT, EXPLORATORY",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A plan says where no number of seeds can show EQUIVALENT, for want of validation problems."""
+"""A plan says where no number of seeds can show that two configs are alike, for want of validation problems."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ def test_192_problems_show_a_difference_of_two_hundredths_and_191_do_not() -> No
     assert problems_warning(same, 193) is None
     said = problems_warning(same, 192) or ""
     assert "confirm stage counts all of them" in said
-    assert said.endswith("EQUIVALENT within objective.relevant 0.02 takes about 193")
+    assert said.endswith("that two are alike within objective.relevant 0.02 takes about 193")
 
 
 def test_half_of_the_problems_measure_the_confirm_stage() -> None:

@@ -61,7 +61,7 @@ def test_a_collapsed_config_stands_at_the_edge_and_says_its_value(report: Report
     assert 0.7 < far["y"][0] < 0.78  # below the crosses of the others
     assert far["error_y"] == {"visible": False}
     assert "objective 0.030" in far["text"][0]
-    assert report.configs[4].collapsed
+    assert report.configs[4].ruined
     assert (figure["data"][0]["x"], figure["data"][0]["y"]) == ([0.3], [0.81])  # the front ends before it
     assert far["opacity"] == 0.4
     assert "Triangles" in figure["note"]

@@ -131,10 +131,18 @@ def test_noise_is_shown_no_more_often_than_five_in_a_hundred() -> None:
 @pytest.mark.parametrize(
     ("advantage", "gain", "sentence"),
     [
-        (0.08, 0.15, "agrees with the verdict BETTER: β1=0 β2=1 is shown to be better than the baseline on it"),
-        (0.08, 0.0, "neither supports nor opposes the verdict BETTER: it cannot tell β1=0 β2=1 from the baseline"),
-        (0.08, -0.15, "goes against the verdict BETTER: β1=0 β2=1 is shown to be worse"),
-        (-0.08, -0.15, "agrees with the verdict WORSE: β1=0 β2=1 is shown to be worse"),
+        (
+            0.08,
+            0.15,
+            "agrees with the verdict AHEAD IN SOUND RUNS: β1=0 β2=1 is shown to be better than the baseline on it",
+        ),
+        (
+            0.08,
+            0.0,
+            "neither supports nor opposes the verdict AHEAD IN SOUND RUNS: it cannot tell β1=0 β2=1 from the baseline",
+        ),
+        (0.08, -0.15, "goes against the verdict AHEAD IN SOUND RUNS: β1=0 β2=1 is shown to be worse"),
+        (-0.08, -0.15, "agrees with the verdict BEHIND IN SOUND RUNS: β1=0 β2=1 is shown to be worse"),
         (0.0, 0.0, "agrees with the verdict UNDECIDED: it cannot tell β1=0 β2=1 from the baseline"),
         (0.0, 0.15, "says more than the verdict UNDECIDED: β1=0 β2=1 is shown to be better"),
     ],

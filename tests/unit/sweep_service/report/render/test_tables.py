@@ -159,14 +159,14 @@ def config_cells(report: Report, row: ConfigRow) -> Row:
         ("confirm mean, 95 %", with_interval(row.confirm)),
         ("sd over seeds", number(row.confirm and row.confirm.sd)),
         ("n", str(row.confirm.n if row.confirm else 0)),
-        (f"minus the baseline, {confidence(report)}", difference(beside)),
+        (f"minus the baseline, sound runs, {confidence(report)}", difference(beside)),
         ("", beside.outcome if beside else NOTHING),
         ("tune mean", number(row.tune and row.tune.mean)),
         ("minus baseline", NOTHING if ahead is None else signed(ahead)),
         ("n", str(row.tune.n if row.tune else 0)),
         ("entropy", f"{number(row.entropy_start, 2)} → {number(row.entropy_end, 2)}"),
         ("reward peak → final", f"{number(row.reward_peak, 2)} → {number(row.reward_final, 2)}"),
-        ("collapsed", f"{row.collapsed} of {sum(row.states.values())}"),
+        ("ruined", f"{row.ruined} of {sum(row.states.values())}"),
     ]
 
 
@@ -316,7 +316,7 @@ def page_config(report: Report, row: ConfigRow) -> Row:
     names = [f"#{row.number}", mark, role_names(row)]
     hidden = (TrialState.SUCCEEDED, TrialState.DIVERGED)
     states = [f"{n} {state.lower()}" for state, n in row.states.items() if state not in hidden]
-    seeds = [f"{row.confirm.n if row.confirm else 0} + {row.tune.n if row.tune else 0}", f"{row.collapsed} collapsed"]
+    seeds = [f"{row.confirm.n if row.confirm else 0} + {row.tune.n if row.tune else 0}", f"{row.ruined} ruined"]
     confirm, tune = (getattr(one, "mean", None) for one in (row.confirm, row.tune))
     return [
         ("Config", (" ".join(filter(None, names)), str(row.number))),
@@ -326,7 +326,7 @@ def page_config(report: Report, row: ConfigRow) -> Row:
         ),
         ("Confirm mean, 95 %", (with_interval(row.confirm), sorted_by(confirm))),
         (
-            f"Difference from the baseline, {confidence(report)}",
+            f"Difference from the baseline, sound runs, {confidence(report)}",
             (difference(beside), sorted_by(beside and beside.difference)),
         ),
         ("0", ("", None)),

@@ -148,7 +148,7 @@ def test_missed_targets_are_named() -> None:
     good = Seen(True, False, True, 1.0, True, True, 1.0, 1.0, together=True)
     bad = Seen(True, True, False, 1.0, True, True, 2.0, 1.0, together=False)
     assert tally(row, [good] * 95 + [replace(good, better=False, covered=False, together=False)] * 5).missed == []
-    assert tally(row, [bad] * 100).missed == ["coverage", "lower ends together", "false BETTER", "regret"]
+    assert tally(row, [bad] * 100).missed == ["coverage", "lower ends together", "false AHEAD", "regret"]
     weak = tally(row, [replace(good, better=False)] * 100)
     assert isinstance(weak, Tally)
     assert "power" in weak.missed

@@ -3,9 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet
+from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet, TrialRow
+from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Arm, Pairs
+from sweep_service.report.statistics.ruin_rates import rate_bound
+from sweep_service.report.verdict.ruin import RuinsOf
 from sweep_service.report.verdict.ties import tie_set
+from sweep_service.sweep.records import Stage
 
 NAN = math.nan
 
@@ -17,7 +21,8 @@ def arms_of(results: dict[str, list[float]]) -> list[Arm]:
     ]
 
 
-def ties_of(results: dict[str, list[float]]) -> TieSet | None:
+def ties_of(results: dict[str, list[float]], runs: int = 1000) -> TieSet | None:
+    """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible."""
     rows: dict[str, ConfigRow] = {}
     for number, (name, values) in enumerate(results.items()):
         known = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
@@ -25,13 +30,21 @@ def ties_of(results: dict[str, list[float]]) -> TieSet | None:
         mean = float(np.mean(list(known.values())))
         stage = StageResult(n=len(known), planned=len(values), mean=mean, sd=None, low=None, high=None, seeds=seeds)
         rows[name] = ConfigRow.model_construct(id=name, number=number, label=name, confirm=stage)
-    return tie_set(arms_of(results), rows)
+    trials = [
+        TrialRow.model_construct(
+            id=seed.trial_id, config_id=name, stage=Stage.CONFIRM, objective=seed.value, ruined=False
+        )
+        for name, row in rows.items()
+        for seed in row.confirm.seeds
+    ] * runs
+    arms = arms_of(results)
+    return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
 
 
 def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
     found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "low": [0.40, 0.41, 0.43]})
     assert {member.config_id: member.in_set for member in found.members} == {"a": True, "b": True, "low": False}
-    assert found.text == "2 of 3 confirmed configs may be the best: b, a."
+    assert found.text == "2 of 3 confirmed configs may be the best, over all runs and in sound ones: b, a."
 
 
 def test_one_clear_best_stands_alone() -> None:
@@ -42,7 +55,7 @@ def test_one_clear_best_stands_alone() -> None:
     assert best.low == 0.0
     assert best.high > 0.25
     assert all(not member.in_set and member.high == 0.0 for member in others)
-    assert found.text == "Of 3 confirmed configs only best may be the best."
+    assert found.text == "Of 3 confirmed configs only best may be the best over all runs."
 
 
 def test_bounds_are_hsus() -> None:
@@ -55,9 +68,20 @@ def test_bounds_are_hsus() -> None:
         widths = {rival: part.lower_width(2) for rival, part in parts.items() if part}
         assert len(widths) == 2
         lead = {rival: means[name] - means[rival] for rival in widths}
-        assert member.high == pytest.approx(max(0.0, min(lead[rival] + widths[rival] for rival in widths)))
-        assert member.low == pytest.approx(min(0.0, min(lead[rival] - widths[rival] for rival in widths)))
-    assert found.text == "Each of the 3 confirmed configs may be the best: a, b, c."
+        ruin = {rival: max(means[name], means[rival]) * rate_bound(0, 4000, 0.05 / 2) for rival in widths}
+        reach = {rival: widths[rival] + ruin[rival] for rival in widths}
+        assert member.high == pytest.approx(max(0.0, min(lead[rival] + reach[rival] for rival in widths)))
+        assert member.low == pytest.approx(min(0.0, min(lead[rival] - reach[rival] for rival in widths)))
+    text = "Each of the 3 confirmed configs may be the best, over all runs and in sound ones: a, b, c."
+    assert found.text == text
+
+
+def test_few_runs_rule_nobody_out_on_average() -> None:
+    found = ties_of({"a": [0.50, 0.52, 0.51], "best": [0.80, 0.83, 0.81], "b": [0.51, 0.52, 0.50]}, runs=1)
+    assert [member.in_set for member in found.members] == [True, True, True]
+    assert [member.in_sound_set for member in found.members] == [True, False, False]
+    text = "In sound runs only best may be the best; over all runs none of the 3 confirmed configs can be ruled out."
+    assert found.text == text
 
 
 def test_equal_results_say_nothing() -> None:

@@ -1,0 +1,174 @@
+"""Ruined runs of two configs: their numbers, and what they leave possible for the difference of the averages.
+
+A run that failed by itself counts as ruined, because nobody knows where it would have ended. With no ruined run among a
+few, results are those of a config that has none, so sound runs alone cannot tell which config is better on average.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from statistics import fmean
+from typing import NamedTuple, Self
+
+from sweep_service.report.facts.report_tables import ReportTables
+from sweep_service.report.formatting import count
+from sweep_service.report.model import Outcome, RunCounts, TrialRow
+from sweep_service.report.statistics.critical_values import CONFIDENCE
+from sweep_service.report.statistics.differences import Arm
+from sweep_service.report.statistics.ruin_rates import Ruins, least_rate, most_excess, rate_bound
+from sweep_service.sweep.records import Role, Stage
+
+Pair = tuple[str, str]
+Bounds = tuple[float, float]
+
+
+class Judged(NamedTuple):
+    """The word on a comparison, with the bounds of the averages' difference."""
+
+    outcome: Outcome
+    average_low: float | None = None
+    average_high: float | None = None
+    tolerated: float | None = None
+
+
+class RuinsOf:
+    """The ruined runs of confirmed configs, held against what a sound run of theirs scores."""
+
+    def __init__(self, trials: Sequence[TrialRow], sound_arms: Sequence[Arm], worst: float | None) -> None:
+        """Take all trials, the confirmed configs without their ruined runs, and the worst result that there is.
+
+        Where nobody knows the worst, there are no bounds of averages over all runs.
+        """
+        self._trials, self._worst = trials, worst
+        self._sound = {arm.config_id: fmean(arm.values.values()) for arm in sound_arms if arm.values}
+
+    @classmethod
+    def in_tables(cls, tables: ReportTables) -> Self:
+        """Return those of a sweep."""
+        objective = tables.inputs.sweep.spec.objective
+        results = (trial.objective for trial in tables.trials if trial.objective is not None)
+        known = objective.metric != "eval/reward_mean" or all(objective.diverged < result for result in results)
+        return cls(tables.trials, tables.whole_arms, objective.diverged if known else None)
+
+    def level(self, *config_ids: str) -> float:
+        """Return the most that a ruined run of these configs can lose: the best mean of sound runs, above the worst."""
+        means = [self._sound[id_] for id_ in config_ids if id_ in self._sound] or [*self._sound.values()]
+        return max(0.0, max(means, default=0.0) - (self._worst or 0.0))
+
+    def counts(self, config_id: str, error: float) -> RunCounts:
+        """Count a config's runs of the confirm stage; the bound of the rate errs with this probability at most."""
+        return ended_runs(self._trials, [config_id], Stage.CONFIRM, error)
+
+    def average(self, pair: Pair, bounds: Bounds, error: float, *, among_all: bool) -> Bounds | None:
+        """Return bounds of the difference of two averages, from those of the difference among sound runs.
+
+        Args:
+            pair: ids of the two configs.
+            bounds: of their difference among sound runs.
+            error: probability with which each bound of the ruins' part errs at most.
+            among_all: whether `bounds` count ruined runs, for want of sound ones. Then the difference of the rates of
+                ruin has to say the same by itself: a spread among ruins says little of how often they come.
+        """
+        if self._worst is None:
+            return None
+        level, (low, high) = self.level(*pair), bounds
+        one, other = (self._ruins(id_, level) for id_ in pair)
+        below, above = -level * most_excess(one, other, error), level * most_excess(other, one, error)
+        return (min(low, below), max(high, above)) if among_all else (low + below, high + above)
+
+    def _ruins(self, config_id: str, level: float) -> Ruins:
+        runs = self.counts(config_id, 1 - CONFIDENCE)
+        values = [
+            trial.objective
+            for trial in self._trials
+            if trial.config_id == config_id and trial.stage is Stage.CONFIRM and trial.ruined
+        ]
+        sound = self._sound.get(config_id, (self._worst or 0.0) + level)  # what a ruined run lost is counted from here
+        lost = [min(1.0, (sound - value) / level) for value in values if value is not None and level > 0]
+        return Ruins(runs.runs, runs.bad, sum(max(0.0, share) for share in lost))
+
+
+def ended_runs(
+    trials: Sequence[TrialRow], config_ids: Collection[str], stage: Stage, error: float = 1 - CONFIDENCE
+) -> RunCounts:
+    """Count the runs of some configs in a stage that have ended: those with a result, and those that failed."""
+    own = [trial for trial in trials if trial.config_id in config_ids]
+    here = [trial for trial in own if trial.stage is stage]
+    ruined, failed = (sum(trial.ruined for trial in here), sum(trial.failed_by_itself for trial in here))
+    runs = sum(trial.objective is not None for trial in here) + failed
+    before = sum(trial.ruined or trial.failed_by_itself for trial in own if trial.stage is not stage)
+    return RunCounts(
+        runs=runs,
+        ruined=ruined,
+        failed=failed,
+        ruined_before=before,
+        error=error,
+        bound=rate_bound(ruined + failed, runs, error),
+    )
+
+
+def word(sound: Bounds | None, average: Bounds | None, relevant: float, level: float, *, clean: bool) -> Judged:
+    """Return the word on a comparison: the averages' if these decide, else that on sound runs if no run was ruined.
+
+    Args:
+        sound: bounds of the difference among sound runs; None if there are too few of them.
+        average: bounds of the difference of the averages; None if nobody knows how bad a ruined run is.
+        relevant: the smallest difference that matters.
+        level: the most that a ruined run loses.
+        clean: whether no run of either config was ruined, in any stage.
+    """
+    average_low, average_high = average or (None, None)
+    if average and (decided := _plain(average, relevant)) is not None:
+        return Judged(decided, average_low, average_high)
+    if sound is None:
+        return Judged(Outcome.UNDECIDED, average_low, average_high)
+    plain, (low, high) = _plain(sound, relevant), sound
+    spare = {Outcome.BETTER: low, Outcome.WORSE: -high, Outcome.EQUIVALENT: min(relevant + low, relevant - high)}
+    leads = plain is not None and (clean or plain is not Outcome.EQUIVALENT)
+    tolerated = min(1.0, spare[plain] / level) if plain and leads and average and level > 0 else None
+    outcome = _SOUND[plain] if clean and plain else Outcome.UNDECIDED
+    return Judged(outcome, average_low, average_high, tolerated)
+
+
+def _plain(bounds: Bounds, relevant: float) -> Outcome | None:
+    low, high = bounds
+    if low > 0 or high < 0:
+        return Outcome.BETTER if low > 0 else Outcome.WORSE
+    return Outcome.EQUIVALENT if -relevant < low and high < relevant else None
+
+
+_SOUND = {Outcome.BETTER: Outcome.AHEAD, Outcome.WORSE: Outcome.BEHIND, Outcome.EQUIVALENT: Outcome.ALIKE}
+
+
+def counts_text(runs: RunCounts, config: str, *, at_least: bool = False) -> str:
+    """Write a sentence like `2 of 6 runs of β1=0 were ruined (1 failed): its true rate may be up to 73 %.`
+
+    With `at_least` it gives the other end of what the true rate may be.
+    """
+    failed = f" ({runs.failed} failed)" if runs.failed else ""
+    before = f", and {runs.ruined_before} in the tune stage" if runs.ruined_before else ""
+    least = least_rate(runs.bad, runs.runs, runs.error)
+    rate = f"is at least {percent(least)}" if at_least and runs.bad else f"may be up to {percent(runs.bound)}"
+    were = "was" if runs.bad == 1 else "were"
+    return f"{runs.bad} of {count(runs.runs, 'run')} of {config} {were} ruined{failed}{before}: its true rate {rate}."
+
+
+def tuning_text(tables: ReportTables, config_id: str) -> str:
+    """Say how often configs of the space were ruined in the tune stage; empty if none was."""
+    space = [row.id for row in tables.rows.values() if Role.SPACE in row.roles]
+    every, own = (ended_runs(tables.trials, ids, Stage.TUNE) for ids in (space, [config_id]))
+    if not every.bad:
+        return ""
+    return (
+        f" In the tune stage {every.bad} of {count(every.runs, 'run')} were ruined, {own.bad} of {own.runs} of this "
+        "config's; rates leave these out, because they chose it."
+    )
+
+
+def percent(share: float) -> str:
+    """Write a share like `39 %`, and one below a percent like `0.4 %`."""
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else f"{100 * share:.1g} %"
+
+
+def at_most(share: float) -> str:
+    """Write a share like `at most 3.9 %`, never more than it is."""
+    return f"at most {math.floor(1000 * share) / 10:g} %" if share >= 0.001 else "hardly any"
