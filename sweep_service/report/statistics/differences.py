@@ -44,7 +44,7 @@ class Arm:
     values: Mapping[int, float]
     """Objective by seed; a seed whose trial failed is missing."""
     steady: bool = True
-    """True if the config did not collapse, so that its spread says something about that of the others."""
+    """True if no run of the config was ruined, so that its spread says something about that of the others."""
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
     """Share of right samples by seed and problem; a seed whose trial did not count them is missing."""
 
@@ -232,7 +232,7 @@ class Pairs:
         It lies between the pair's own and the mean over all pairs with the same comparator. These share its noise, so
         a noisy comparator shows in each of them, and configs that resemble each other, but not the comparator, do not
         make them look quieter. They are correlated: hence the pair's own counts twice, and they have one degree of
-        freedom less than in sum. With a config that collapsed the pair stands alone.
+        freedom less than in sum. With a config of which a run was ruined the pair stands alone.
         """
         own, df = float(self._variances_AA[one, other]), int(self._num_AA[one, other]) - 1
         num_A, variances_A = self._num_AA[:, other], self._variances_AA[:, other]

@@ -49,7 +49,8 @@ def compare(tables: ReportTables) -> list[Comparison]:
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
             own, other = (ruins.counts(one, error) for one in (id_, comparator.id))
-            judged = _judged(result, ruins, (id_, comparator.id), error, relevant, with_ruined=id_ in few)
+            pair, spoilt = (id_, comparator.id), own.spoilt or other.spoilt
+            judged = _judged(result, ruins, pair, error, relevant, with_ruined=id_ in few, spoilt=spoilt)
             comparison = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
@@ -76,15 +77,14 @@ def _of_all(result: Difference, judged: Judged) -> Difference:
 
 
 def _judged(
-    result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, with_ruined: bool
+    result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, with_ruined: bool, spoilt: bool
 ) -> Judged:
-    """Return the word on a pair, of which `result` counts ruined runs or not."""
+    """Return the word on a pair, of which `result` counts ruined runs or not; `spoilt` says whether it has any."""
     if result.low is None or result.high is None:
         return Judged(Outcome.INSUFFICIENT)
     bounds = result.low, result.high
     average = ruins.average(pair, bounds, error, among_all=with_ruined)
-    clean = not any(counts.spoilt for counts in (ruins.counts(one, error) for one in pair))
-    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=clean)
+    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:

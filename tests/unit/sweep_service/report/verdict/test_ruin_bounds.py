@@ -20,9 +20,10 @@ from sweep_service.report.verdict.finding import finding
 from sweep_service.report.verdict.purchase import _Ask, _sound_runs
 from sweep_service.report.verdict.ruin import RuinsOf, ended_runs
 from sweep_service.report.verdict.ties import tie_set
-from sweep_service.sweep.plan_warnings import _word_of_seeds
-from sweep_service.sweep.records import Role, Stage
-from tests.unit.sweep_service.report.report_sweeps import in_halves, sweep_inputs
+from sweep_service.sweep.plan_warnings import _word_of_seeds, plan_warnings
+from sweep_service.sweep.records import Config, Role, Stage
+from sweep_service.sweep.spec import SweepSpec
+from tests.unit.sweep_service.report.report_sweeps import SPEC, in_halves, on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, counted, scored
 
 
@@ -233,6 +234,42 @@ def test_what_a_comparison_shows_to_be_beaten_may_not_be_the_best() -> None:
     assert [member.in_set for member in found.members] == [
         member.config_id != shown.comparator_id for member in found.members
     ]
+
+
+def test_no_report_leaves_a_beaten_comparator_among_the_best() -> None:
+    """The set's bounds hold for more configs than the verdict's, so by itself it would keep this baseline."""
+    inputs = sweep_inputs({"space": {"loss.beta1": 0.0, "loss.beta2": 1.0}} | on_seeds(confirm=range(10, 18), top_k=1))
+    steady = scored(inputs, lambda c, t, values: level_of(c) + 0.001 * ((t.seed + c.number) % 3))
+    report = build(steady)
+    assert report.verdict.outcome is Outcome.BETTER
+    beaten = report.verdict.comparison.comparator_id
+    assert not next(member for member in report.verdict.ties.members if member.config_id == beaten).in_set
+
+
+def level_of(config: Config) -> float:
+    """A point of the space is far above its comparators."""
+    return 0.9 if Role.SPACE in config.roles else 0.6
+
+
+def test_a_reward_far_below_the_others_is_a_ruin_by_the_worst_of_its_own_scale() -> None:
+    inputs = of_rewards(-5.0)
+    one = next(trial.id for trial in inputs.trials if trial.stage is Stage.CONFIRM)
+    low = replace(inputs.series[one], metrics={**inputs.series[one].metrics})
+    low.metrics["eval/reward_mean"] = low.metrics["eval/reward_mean"] * 0 - 4.0
+    more = ReportTables(replace(inputs, series={**inputs.series, one: low})).ruined - ReportTables(inputs).ruined
+    assert more == {one}
+
+
+def test_the_axis_has_room_for_the_least_of_a_difference_over_all_runs() -> None:
+    places = scale(compared(outcome=Outcome.BETTER, average_low=0.3, average_high=0.9))
+    assert 50 < places["all_low"] < 100
+
+
+def test_a_plan_tells_the_word_of_its_own_seeds_and_configs() -> None:
+    seeds = {"seeds": {"tune": [0, 1], "confirm": {"seeds": [*range(10, 16)], "top_k": 2}}}
+    spec = SweepSpec.model_validate(SPEC | seeds)
+    (said,) = [text for text in plan_warnings(spec, None, guessed=False) if "AHEAD IN SOUND RUNS" in text]
+    assert said.startswith("6 confirm seeds: even if no run is ruined, up to 46% may be")
 
 
 def test_an_interval_of_few_sound_runs_is_that_of_the_averages() -> None:
