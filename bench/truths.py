@@ -1,4 +1,4 @@
-"""What has to be true in a world for a word of the report to be true there.
+"""Conditions under which a word of the report is true in a world.
 
 Runs of a config are drawn from its world: each is ruined with some probability, and sound otherwise. A run is sound if
 it neither fails nor collapses nor ends far below the others. `docs/statistics.md` says the same in words.

@@ -1,4 +1,4 @@
-"""How often the words of the report are true where runs are ruined: whole sweeps drawn from known truths.
+"""Measures how often the report's words are true where runs are ruined, in whole sweeps drawn from known truths.
 
     python bench/validate_words.py [--runs 2000] [--processes 4] [--only NAME]    docs/statistics.md's table of ruin
 
@@ -44,13 +44,13 @@ class Ruinous:
     """Results around a level, of which some runs are ruined."""
 
     gain: float = 0.0
-    """By how much some points of the space are better than all other arms in sound runs."""
+    """Lead of some points of the space over all other arms, in sound runs."""
     rate: float = 0.0
-    """How often runs of those points are ruined; of all points if none is better."""
+    """Rate of ruin of those points; of all points if none is better."""
     ruin: float = 0.0
     """Mean result of a ruined run."""
     falls: bool = True
-    """Whether the curve of a ruined run falls at its end; else it never took off."""
+    """True if the curve of a ruined run falls at its end; else it never took off."""
     better: int = 1
     """Number of points that are better."""
     baseline_rate: float = 0.0
@@ -96,15 +96,15 @@ class Ruinous:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one simulated sweep said; None for what it did not say."""
+    """Words and figures of one simulated sweep, held against its truth; None for those that it lacks."""
 
     outcome: Outcome
     false: bool
     covered: bool | None
-    """Whether the interval among sound runs holds the difference of these."""
+    """True if the interval among sound runs holds the difference of these."""
     average_covered: bool | None
     tie_holds: bool | None
-    """Whether the tie set holds the config that is truly best on average."""
+    """True if the tie set holds the config that is truly best on average."""
     sound_tie_holds: bool | None
     bound_holds: bool
 

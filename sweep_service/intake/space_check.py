@@ -47,11 +47,15 @@ def space_errors(bound: BoundSpace, base: Sequence[Complaint], *, of_before: boo
         return [SpecError("/space/seed", "the seed is not a parameter to choose; list the seeds under /seeds")]
     if mixed := _mixed_losses(space, bound.training):
         return mixed
-    told = {complaint.sentence for complaint in base}
+    told = {(complaint.path, complaint.sentence) for complaint in base}  # two misspelt names may mean one setting
 
     def refused(params: Point) -> list[Complaint]:
         tried = _tried(bound, params)
-        return [] if isinstance(tried, TrainingConfig) else [item for item in tried if item.sentence not in told]
+        return (
+            []
+            if isinstance(tried, TrainingConfig)
+            else [item for item in tried if (item.path, item.sentence) not in told]
+        )
 
     listed = sum(len(values.choices) for values in space.root.values() if isinstance(values, Categorical))
     if listed > MAX_LISTED:

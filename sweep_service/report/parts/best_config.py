@@ -28,7 +28,7 @@ _STANDING: Final = {
     (False, True): "; it is not the best on average over all runs",
     (False, False): "; the data rule it out as the best",
 }
-"""What the data say of another config, by whether it may be the best on average over all runs, and among sound ones."""
+"""Standing of another config, by whether it may be the best over all runs, and whether it may in sound ones."""
 
 
 def card(facts: Facts) -> BestConfig | None:

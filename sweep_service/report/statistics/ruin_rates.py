@@ -1,4 +1,4 @@
-"""How often runs are ruined: exact bounds of a rate, and of the difference of two."""
+"""Rates of ruined runs: exact bounds of one, and of the difference of two."""
 
 import math
 from bisect import bisect_left

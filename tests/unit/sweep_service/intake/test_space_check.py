@@ -156,3 +156,10 @@ def test_what_is_counted_is_what_is_made(change: dict[str, Any]) -> None:
     contenders = sum("space" in config.roles and "baseline" not in config.roles for config in configs)
     compared = len({point.id for _, point in baselines(confirmed)})
     assert stage_counts(confirmed).confirm == contenders + proposed + compared
+
+
+def test_two_misspelt_names_that_mean_one_setting_are_both_told() -> None:
+    spec = {"name": "typos", "training": {"optimiser": {"lr": 1e-4}}, "space": {"lr": [1e-4, 1e-5]}}
+    with pytest.raises(InvalidSpec) as refused:
+        parse_spec(spec)
+    assert [error.pointer for error in refused.value.errors] == ["/space/lr", "/training/optimiser"]

@@ -154,7 +154,7 @@ def test_both_ends_of_all_runs_have_their_places() -> None:
 
 
 def test_a_config_with_few_sound_runs_leaves_the_set_of_all_runs_alone() -> None:
-    """Of ten runs of a config two are sound: it leaves the set of those that may be the best over all runs."""
+    """Two of ten runs of a config are sound, so it leaves the set of those that may be the best over all runs."""
     results = {"a": [0.8 + 0.001 * (s % 3) for s in range(10)], "b": [0.8, 0.81, *[0.01 + 0.001 * s for s in range(8)]]}
     bad = {name: {s for s, value in enumerate(values) if value < 0.5} for name, values in results.items()}
     rows, trials = {}, []

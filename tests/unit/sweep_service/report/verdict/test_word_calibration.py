@@ -3,6 +3,7 @@
 import pytest
 
 from bench.truths import Truth, is_false
+from bench.validate_report import Row
 from bench.validate_words import rows, run_batch, share
 from sweep_service.report.model import Outcome
 from tests.unit.sweep_service.report.verdict.test_calibration import RUNS
@@ -24,8 +25,8 @@ def test_a_word_is_held_against_its_own_truth(config: Truth, comparator: Truth, 
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("row", [row for row in rows() if row.seeds in (4, 8)][::2], ids=lambda row: row.name)
-def test_words_are_rarely_false(row: object) -> None:
-    seen = run_batch(row, 0, 0, RUNS)  # type: ignore[arg-type]
+def test_words_are_rarely_false(row: Row) -> None:
+    seen = run_batch(row, 0, 0, RUNS)
     assert share([one.false for one in seen]) <= 0.10
     assert share([one.covered for one in seen if one.covered is not None]) >= 0.85
     assert share([one.average_covered for one in seen if one.average_covered is not None]) >= 0.9
