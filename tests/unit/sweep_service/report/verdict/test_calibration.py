@@ -66,7 +66,7 @@ def test_the_oracle_estimates_nothing_but_the_scale(name: str) -> None:
         assert df == (row.top_k + 2 - 1) * (row.seeds - 1)
         found = report.verdict.comparison
         baseline = arms.sds_A[places[found.comparator_id]]
-        ratios.append(error**2 * row.seeds / (1 + baseline**2))
+        ratios.append(error**2 * row.seeds / (row.world.unit**2 + baseline**2))
     assert np.mean(ratios) == pytest.approx(1, abs=0.12)  # four standard errors
 
 
