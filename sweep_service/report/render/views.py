@@ -38,9 +38,10 @@ class Delta(NamedTuple):
 
 
 def sentence(report: Report) -> str:
-    """Return the verdict's sentence without the outcome's name in front."""
+    """Return the verdict's sentence without the outcome's name in front, with a capital unless a label leads it."""
     outcome, separator, rest = report.verdict.sentence.partition(": ")
-    return rest if separator and outcome == report.verdict.outcome else report.verdict.sentence
+    text = rest if separator and outcome == report.verdict.outcome else report.verdict.sentence
+    return text if "=" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def interim_text(report: Report) -> str:

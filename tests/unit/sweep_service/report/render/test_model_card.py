@@ -92,7 +92,7 @@ def test_the_card_carries_the_evidence() -> None:
     assert (head["base_model"], head["base_model_relation"]) == ("some/Model-1.5B", "finetune")
     assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "text-generation")
     text = card.replace("\\", "")
-    assert report.verdict.sentence.partition(": ")[2] in text
+    assert report.verdict.sentence.partition(": in ")[2] in text
     for sentence in (
         "some/Model-1.5B@0123456789abcdef0123456789abcdef01234567", "sha256:" + "ab" * 32, report.sweep.id,
         "gave an avg@k of 0.4375", "1,543,714,304 parameters", "beta1 0.5, beta2 1", "123,456", report.inputs_digest,

@@ -19,6 +19,7 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.formatting import interval, signed
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
+from sweep_service.report.render import views
 from sweep_service.report.render.bars import axis, scale
 from sweep_service.report.render.csv import Table, inert, render_csv
 from sweep_service.report.render.embedding import embedded
@@ -233,6 +234,16 @@ def test_what_few_readers_need_is_folded() -> None:
     assert "Policy entropy" in shown
     for title in ("What moved entropy", "Completion length", "Objective against the entropy kept", "pass@k on aime24"):
         assert title not in shown
+
+
+@pytest.mark.parametrize(
+    ("rest", "shown"),
+    [("over all runs A is better than B.", "Over all runs A"), ("lr=0.1 leads on the tune seeds.", "lr=0.1 leads")],
+)
+def test_a_sentence_begins_with_a_capital_unless_a_label_does(rest: str, shown: str) -> None:
+    report = build(sweep_inputs())
+    verdict = report.verdict.model_copy(update={"sentence": f"{report.verdict.outcome}: {rest}"})
+    assert views.sentence(report.model_copy(update={"verdict": verdict})).startswith(shown)
 
 
 def test_the_headline_stands_in_the_card_and_in_the_table_alone() -> None:
