@@ -218,6 +218,8 @@ class Comparison(ReportPart):
     """Degrees of freedom of that part."""
     num_problems: int | None = None
     """Number of validation problems that the interval counts; None where it counts seeds alone."""
+    num_groups: int | None = None
+    """Number of groups among them, which are independent of each other."""
     problem_error: float | None = None
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
@@ -403,7 +405,10 @@ class Descriptive(ReportPart):
 
 
 class BenchmarkDifference(ReportPart):
-    """The difference between a config and the baseline on benchmarks, paired by training seed and by problem."""
+    """The difference between a config and the baseline on benchmarks, paired by training seed and by problem.
+
+    Models of ruined runs are left out; where too few are left without them, they count, and there is no interval.
+    """
 
     difference: float
     low: float | None
@@ -413,7 +418,8 @@ class BenchmarkDifference(ReportPart):
     """Upper end of the interval, which holds for this config by itself."""
     num_seeds: int
     """Number of training seeds on which both models were measured."""
-    num_problems: int
+    num_problems: int | None
+    """Number of problems that the interval counts; None where it counts seeds alone, or is missing."""
     shown: bool
     """True if the interval excludes 0."""
 

@@ -14,7 +14,7 @@ from sweep_service.report.facts.ruin import fallen_trials
 from sweep_service.report.facts.table_rows import config_row, evaluation_se, in_order, trial_row
 from sweep_service.report.facts.trial_health import Health, trial_health
 from sweep_service.report.model import ConfigRow, TrialRow
-from sweep_service.report.statistics.differences import Arm
+from sweep_service.report.statistics.differences import Arm, Problem
 from sweep_service.sweep.baselines import without_betas
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.objective import choose, leader, selection_objectives, trial_objective
@@ -186,9 +186,15 @@ class ReportTables:
         return arms
 
     @cached_property
-    def _rates(self) -> Mapping[Stage, Mapping[str, Mapping[str, float]]]:
+    def _rates(self) -> Mapping[Stage, Mapping[str, Mapping[Problem, float]]]:
         """The share of right samples by stage, trial and problem."""
-        return {stage: problem_rates(self.inputs, stage) for stage in Stage}
+        return {
+            stage: {
+                trial_id: {Problem(name, name): share for name, share in shares.items()}
+                for trial_id, shares in problem_rates(self.inputs, stage).items()
+            }
+            for stage in Stage
+        }
 
     @cached_property
     def best(self) -> ConfigRow | None:

@@ -1,16 +1,13 @@
 """The table of benchmarks: initial models, baselines and configs, each on every benchmark and on their mean.
 
 Only models after their last update are compared. A difference is that of a config to the baseline, paired by training
-seed and by problem. Benchmarks choose nothing: the verdict stays with the objective.
+seed and by problem, as those of the verdict are. Benchmarks choose nothing: the verdict stays with the objective.
 """
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
-
-import numpy as np
 
 from sweep_service.report.facts.measured_models import MeasuredModel, initial_models
 from sweep_service.report.facts.table_rows import is_comparator
@@ -23,12 +20,10 @@ from sweep_service.report.model import (
     ConfigRow,
 )
 from sweep_service.report.parts.benchmark_sentences import agreement, reading
-from sweep_service.report.statistics.critical_values import Floats
-from sweep_service.report.statistics.seeds_and_problems import paired_difference
+from sweep_service.report.statistics.differences import Arm, Difference, Pairs, Problem, sound_differences
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.evaluations import is_measured
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
-from sweep_service.sweep.spec import MIN_SEEDS
 
 Models = Mapping[int, MeasuredModel]
 """Measured models of one config and stage, by seed."""
@@ -57,7 +52,8 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
     compared = [
         one for one in measured if one.models and one.stage is Stage.CONFIRM and Role.BASELINE not in one.row.roles
     ]
-    rows = [*_initial_rows(facts, columns), *(_row(one, facts, columns, len(compared)) for one in measured)]
+    to_baseline = [_to_baseline(facts, measured, compared, names) for names in columns]
+    rows = [*_initial_rows(facts, columns), *(_row(one, facts, columns, to_baseline) for one in measured)]
     return BenchmarkTable(
         columns=[
             BenchmarkColumn(
@@ -66,23 +62,82 @@ def benchmark_table(facts: Facts) -> BenchmarkTable | None:
             for column, names in enumerate(columns)
         ],
         rows=rows,
-        sentence=agreement(
-            facts.verdict, _of_verdict(facts, measured, columns[-1], len(compared)), several=len(columns) > 1
-        ),
+        sentence=agreement(facts.verdict, _of_verdict(facts, measured, columns[-1]), several=len(columns) > 1),
         text=reading(sweep, rows, list(facts.models.values()), len(compared) if facts.baseline else None),
     )
 
 
-def _of_verdict(
-    facts: Facts, measured: Sequence[_Measured], names: Sequence[str], family: int
-) -> BenchmarkDifference | None:
+def _to_baseline(
+    facts: Facts, measured: Sequence[_Measured], compared: Sequence[_Measured], names: Sequence[str]
+) -> Mapping[str, BenchmarkDifference]:
+    """Return the differences to the baseline by config id; without an interval on tune seeds, which chose configs."""
+    if facts.baseline is None:
+        return {}
+    baseline = facts.baseline.id
+    found = _differences(facts, measured, {one.row.id: baseline for one in compared}, names)
+    for one in measured:
+        tune = _models_of(facts.baseline, Stage.TUNE, facts)
+        if one.stage is Stage.TUNE and one.row.id != baseline and tune.models:
+            pairs = Pairs([_arm(one, names), _arm(tune, names)])
+            if pairs.seeds(one.row.id, baseline).any():
+                plain = pairs.difference(one.row.id, baseline)
+                found[one.row.id] = _shown(replace(plain, low=None, high=None))
+    return found
+
+
+def _of_verdict(facts: Facts, measured: Sequence[_Measured], names: Sequence[str]) -> BenchmarkDifference | None:
     """Return the verdict's two configs compared on all benchmarks; None where they share no measured seed."""
     comparison = facts.verdict.comparison
     if comparison is None:
         return None
-    models = {one.row.id: one.models for one in measured if one.stage is Stage.CONFIRM}
-    one, other = (models.get(id_, {}) for id_ in comparison.pair)
-    return _difference(one, other, names, family, 0.0 if comparison.comparator_role is Role.MATCHED else 0.5)
+    comparators: dict[str, str] = {}
+    for one in facts.comparisons:  # the first of a config is with its comparator in the verdict
+        comparators.setdefault(one.config_id, one.comparator_id)
+    shared = comparison.comparator_role is not Role.MATCHED
+    return _differences(facts, measured, comparators, names, shared=shared).get(comparison.config_id)
+
+
+def _differences(
+    facts: Facts,
+    measured: Sequence[_Measured],
+    comparators: Mapping[str, str],
+    names: Sequence[str],
+    *,
+    shared: bool = True,
+) -> dict[str, BenchmarkDifference]:
+    """Compare configs of the confirm stage on some benchmarks, which weigh the same; by the config's id."""
+    confirmed = [one for one in measured if one.stage is Stage.CONFIRM]
+    every = [_arm(one, names, facts.unsteady) for one in confirmed]
+    sound = [_arm(one, names, without=facts.ruined) for one in confirmed]
+    known = {arm.config_id for arm in every if arm.values}
+    comparators = {id_: other for id_, other in comparators.items() if id_ in known and other in known}
+    return {id_: _shown(one) for id_, one in sound_differences(sound, every, comparators, shared=shared).items()}
+
+
+def _shown(one: Difference) -> BenchmarkDifference:
+    low, high = (None, None) if one.with_ruined else (one.low, one.high)
+    return BenchmarkDifference(
+        difference=one.difference,
+        low=low,
+        high=high,
+        num_seeds=one.num_seeds,
+        num_problems=one.num_problems,
+        shown=low is not None and high is not None and (low > 0 or high < 0),
+    )
+
+
+def _arm(one: _Measured, names: Sequence[str], unsteady: Collection[str] = (), without: Collection[str] = ()) -> Arm:
+    """Return a config's scores over some benchmarks by seed, without some trials' models."""
+    values, rates = dict[int, float](), dict[int, dict[Problem, float]]()
+    for trial in one.trials:
+        model = one.models.get(trial.seed)
+        if model is None or trial.id in without or not all(model.rates.get(name) for name in names):
+            continue
+        values[trial.seed] = fmean(fmean(model.rates[name].values()) for name in names)
+        rates[trial.seed] = {
+            Problem(problem, problem, name): share for name in names for problem, share in model.rates[name].items()
+        }
+    return Arm(one.row.id, values, one.row.id not in unsteady, rates)
 
 
 def _models_of(row: ConfigRow, stage: Stage, facts: Facts) -> _Measured:
@@ -107,15 +162,16 @@ def _initial_rows(facts: Facts, columns: Sequence[Sequence[str]]) -> list[Benchm
     ]
 
 
-def _row(one: _Measured, facts: Facts, columns: Sequence[Sequence[str]], family: int) -> BenchmarkRow:
-    baseline: Models = {}
-    if facts.baseline is not None and facts.baseline.id != one.row.id:
-        baseline = _models_of(facts.baseline, one.stage, facts).models
+def _row(
+    one: _Measured,
+    facts: Facts,
+    columns: Sequence[Sequence[str]],
+    to_baseline: Sequence[Mapping[str, BenchmarkDifference]],
+) -> BenchmarkRow:
     cells = list[BenchmarkCell | None]()
-    for names in columns:
+    for names, differences in zip(columns, to_baseline, strict=True):
         cell = _cell(one.models, names)
-        difference = _difference(one.models, baseline, names, family if one.stage is Stage.CONFIRM else None)
-        cells.append(cell and cell.model_copy(update={"difference": difference}))
+        cells.append(cell and cell.model_copy(update={"difference": differences.get(one.row.id)}))
     lacking = [_reason(trial, facts.models.get(trial.id), columns[-1]) for trial in one.trials]
     return BenchmarkRow(
         config_id=one.row.id,
@@ -161,48 +217,6 @@ def _cell(models: Models, names: Sequence[str]) -> BenchmarkCell | None:
         k=single[0].samples if single else None,
         pass_at_k={k: fmean(values) for k, values in passes.items() if values},
     )
-
-
-def _difference(
-    models: Models, baseline: Models, names: Sequence[str], family: int | None, correlation: float = 0.5
-) -> BenchmarkDifference | None:
-    """Compare a config with the baseline, or another comparator, on the seeds that both have; None without one.
-
-    Args:
-        names: the benchmarks, which weigh the same.
-        family: number of configs for which the lower ends hold at once; None for no interval.
-        correlation: that of two configs' differences.
-    """
-    seeds = sorted(models.keys() & baseline.keys())
-    pairs = [_rates(models, baseline, seeds, name) for name in names]
-    result = paired_difference([one for one, _ in pairs], [other for _, other in pairs])
-    if result is None:
-        return None
-    low = high = None
-    if family is not None and result.num_seeds >= MIN_SEEDS and result.parts is not None and result.parts.total:
-        low = result.difference - result.parts.lower_width(family, correlation, correlation)
-        high = result.difference + result.parts.upper_width()
-    return BenchmarkDifference(
-        difference=result.difference,
-        low=low,
-        high=high,
-        num_seeds=result.num_seeds,
-        num_problems=result.num_problems,
-        shown=low is not None and high is not None and (low > 0 or high < 0),
-    )
-
-
-def _rates(models: Models, baseline: Models, seeds: Sequence[int], name: str) -> tuple[Floats, Floats]:
-    """Return both configs' shares of right samples on one benchmark (seeds, problems); NaN where one is missing."""
-    sides = [[one[seed].rates.get(name, {}) for seed in seeds] for one in (models, baseline)]
-    problems = list(dict.fromkeys(problem for side in sides for rates in side for problem in rates))
-    one, other = (
-        np.array([[rates.get(problem, math.nan) for problem in problems] for rates in side], dtype=float).reshape(
-            len(seeds), len(problems)
-        )
-        for side in sides
-    )
-    return one, other
 
 
 def _leader(rows: Sequence[BenchmarkRow], column: int) -> str | None:

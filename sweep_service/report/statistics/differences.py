@@ -19,9 +19,9 @@ import numpy.typing as npt
 from sweep_service.report.statistics.critical_values import CONFIDENCE, detectable_effect, student_critical
 from sweep_service.report.statistics.seeds_and_problems import (
     ErrorParts,
+    ProblemDeltas,
     ProblemVariance,
     problem_error,
-    whole_problems,
 )
 from sweep_service.sweep.spec import MIN_SEEDS
 
@@ -36,6 +36,15 @@ _NO_VARIANCE: Final = 1e-18  # at most what rounding leaves of equal scores
 Flags = npt.NDArray[np.bool_]
 
 
+class Problem(NamedTuple):
+    """A problem on which configs are compared."""
+
+    name: str
+    group: str
+    """Name of the problems that are alike: those of one group are drawn together."""
+    benchmark: str = ""
+
+
 @dataclass(frozen=True)
 class Arm:
     """The results of one config."""
@@ -45,7 +54,7 @@ class Arm:
     """Objective by seed; a seed whose trial failed is missing."""
     steady: bool = True
     """True if no run of the config was ruined, so that its spread says something about that of the others."""
-    rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
+    rates: Mapping[int, Mapping[Problem, float]] = field(default_factory=dict[int, Mapping[Problem, float]])
     """Share of right samples by seed and problem; a seed whose trial did not count them is missing."""
 
 
@@ -73,7 +82,9 @@ class Difference:
     df: int | None = None
     """Degrees of freedom of the seeds' part."""
     num_problems: int | None = None
-    """Number of validation problems that the error counts; None where it does not count them."""
+    """Number of problems that the error counts; None where it does not count them."""
+    num_groups: int | None = None
+    """Number of groups among them, which are independent of each other."""
     problem_error: float | None = None
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
@@ -88,6 +99,8 @@ class Difference:
     high: float | None = None
     detectable: float | None = None
     """True difference that would be told from zero with 80 % probability."""
+    with_ruined: bool = False
+    """Whether ruined runs count, because too few pairs are left without them."""
 
     @property
     def parts(self) -> ErrorParts | None:
@@ -143,15 +156,38 @@ def differences(
         family = len(compared) if plain.num_problems is None else max(len(compared), problems_chose)
         plain = replace(plain, family=family, confidence=confidence)
         if (parts := plain.parts) is not None:
-            below = parts.lower_width(family, correlation, of_problems, confidence)
-            plain = replace(
-                plain,
-                low=plain.difference - below,
-                high=plain.difference + parts.upper_width(confidence),
-                detectable=detectable_effect(below / parts.total, parts.df) * parts.total,
-            )
+            low, high = parts.interval(plain.difference, family, correlation, of_problems, confidence)
+            critical = (plain.difference - low) / parts.total
+            plain = replace(plain, low=low, high=high, detectable=detectable_effect(critical, parts.df) * parts.total)
         bounded[pair.config_id] = plain
     return bounded
+
+
+def sound_differences(
+    sound: Sequence[Arm],
+    every: Sequence[Arm],
+    comparators: Mapping[str, str],
+    problems_chose: int = 0,
+    *,
+    shared: bool = True,
+    confidence: float = CONFIDENCE,
+) -> dict[str, Difference]:
+    """Compare configs without their ruined runs; where too few pairs are left so, these count.
+
+    Args:
+        sound: the arms without their ruined runs.
+        every: the same with them.
+        comparators, problems_chose, shared, confidence: those of `differences`.
+    """
+    without, with_them = (
+        differences(arms, comparators, problems_chose, shared=shared, confidence=confidence) for arms in (sound, every)
+    )
+    return {
+        id_: without[id_]
+        if id_ in without and without[id_].num_seeds >= min(MIN_SEEDS, result.num_seeds)
+        else replace(result, with_ruined=True)
+        for id_, result in with_them.items()
+    }
 
 
 class _Pair(NamedTuple):
@@ -186,8 +222,10 @@ class Pairs:
         self._steady_A = np.array([arm.steady for arm in arms], dtype=bool)
         values = [[arm.values.get(seed, math.nan) for seed in seeds] for arm in arms]
         self._values_AS = np.array(values, dtype=float).reshape(len(arms), len(seeds))
-        problems = dict.fromkeys(name for arm in arms for rates in arm.rates.values() for name in rates)
-        rates = [[[arm.rates.get(seed, {}).get(name, math.nan) for name in problems] for seed in seeds] for arm in arms]
+        problems = [*dict.fromkeys(problem for arm in arms for rates in arm.rates.values() for problem in rates)]
+        self._groups_P = np.array([problem.group for problem in problems], dtype=str)
+        self._benchmarks_P = np.array([problem.benchmark for problem in problems], dtype=str)
+        rates = [[[arm.rates.get(seed, {}).get(one, math.nan) for one in problems] for seed in seeds] for arm in arms]
         self._rates_ASP = np.array(rates, dtype=float).reshape(len(arms), len(seeds), len(problems))
         deltas_AAS = self._values_AS[:, None] - self._values_AS
         self._num_AA = np.logical_not(np.isnan(deltas_AAS)).sum(axis=2)
@@ -222,6 +260,7 @@ class Pairs:
             plain,
             standard_error=math.hypot(seeds, part),
             num_problems=problems.num_problems,
+            num_groups=problems.num_groups,
             problem_error=part,
             problem_df=problems.df,
         )
@@ -246,12 +285,18 @@ class Pairs:
         return (lent * pooled + 2 * df * own) / (lent + 2 * df), df + lent - 1
 
     def problems(self, config_id: str, other_id: str) -> ProblemVariance | None:
-        """Estimate the problems' part of two configs' error; None unless every shared seed of both was counted."""
+        """Estimate the problems' part of two configs' error; None unless every shared seed of both was counted.
+
+        A problem that lacks a value on one of these seeds is left out.
+        """
         one, other = self._row[config_id], self._row[other_id]
         deltas_SP = (self._rates_ASP[one] - self._rates_ASP[other])[self.seeds(config_id, other_id)]
-        if np.isnan(deltas_SP).all(axis=1).any():
+        missing_SP = np.isnan(deltas_SP)
+        if not len(deltas_SP) or missing_SP.all(axis=1).any():
             return None
-        return problem_error([whole_problems(deltas_SP)])
+        whole_P = ~missing_SP.any(axis=0)
+        parts = [whole_P & (self._benchmarks_P == name) for name in dict.fromkeys(self._benchmarks_P.tolist())]
+        return problem_error([ProblemDeltas(deltas_SP[:, part_P], self._groups_P[part_P]) for part_P in parts])
 
     def spread(self) -> tuple[float, int] | None:
         """Return the variance of all steady configs' error and its degrees of freedom, from any number of seeds.

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sweep_service.report.statistics.critical_values import CONFIDENCE, Floats, lower_critical, student_critical
 
@@ -58,6 +59,13 @@ class ErrorParts:
             return seeds
         return math.hypot(seeds, lower_critical(family, self.problem_df, of_problems, confidence) * self.problems)
 
+    def interval(
+        self, estimate: float, family: int, correlation: float, of_problems: float, confidence: float
+    ) -> tuple[float, float]:
+        """Return the bounds of a difference: the lower one holds for `family` configs at once, the upper by itself."""
+        below = self.lower_width(family, correlation, of_problems, confidence)
+        return estimate - below, estimate + self.upper_width(confidence)
+
     def upper_width(self, confidence: float = CONFIDENCE) -> float:
         """Return the distance of the upper bound, which holds by itself (Student)."""
         seeds = student_critical(self.seed_df, confidence) * self.seeds
@@ -72,84 +80,75 @@ class ProblemVariance:
     variance: float
     """Variance of the difference; 0 where problems differ no more than the rest of the model explains."""
     df: int
-    """Its degrees of freedom: problems minus 1 for one benchmark; of several, rounded down (Satterthwaite)."""
+    """Its degrees of freedom, rounded down: problems minus 1 for one benchmark of which no two are alike."""
     num_problems: int
+    num_groups: int
+    """Number of groups among them, which are independent of each other."""
     noise: float
     """Variance that was subtracted: what the rest of the model adds to the problems' means."""
 
 
 @dataclass(frozen=True)
-class PairedDifference:
-    """Mean over seeds and problems of (one config minus another)."""
+class ProblemDeltas:
+    """Differences of two configs on the problems of one benchmark."""
 
-    difference: float
-    num_seeds: int
-    num_problems: int
-    parts: ErrorParts | None
-    """The two parts of its error; None for one seed, and where a benchmark has a single problem."""
-
-
-def paired_difference(config_BSP: Sequence[Floats], other_BSP: Sequence[Floats]) -> PairedDifference | None:
-    """Compare two configs on the seeds and problems that both have; benchmarks weigh the same.
-
-    A seed without any value on one of the benchmarks is left out everywhere, since it cannot be paired; then a problem
-    without a value on one of the seeds left is left out.
-
-    Args:
-        config_BSP: the config's share of right samples, an array (seeds, problems) for each benchmark; NaN where no
-            sample was judged. All benchmarks have the same seeds in the same order.
-        other_BSP: those of the config to subtract, in the same shapes and orders.
-    Returns: None if no seed is left, or no problem of some benchmark.
-    Raises: ValueError, if shapes do not fit.
-    """
-    deltas_BSP: list[Floats] = []
-    for one, other in zip(config_BSP, other_BSP, strict=True):
-        one_SP, other_SP = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
-        if one_SP.ndim != 2 or one_SP.shape != other_SP.shape:
-            raise ValueError(
-                f"values of two configs have shapes {one_SP.shape} and {other_SP.shape}; both need (seeds, problems)"
-            )
-        deltas_BSP.append(one_SP - other_SP)
-    if len({deltas_SP.shape[0] for deltas_SP in deltas_BSP}) != 1:
-        raise ValueError(f"benchmarks with unlike numbers of seeds: {[deltas.shape for deltas in deltas_BSP]}")
-    paired_S = np.all([(~np.isnan(deltas_SP)).any(axis=1) for deltas_SP in deltas_BSP], axis=0)
-    whole_BSP = [whole_problems(deltas_SP[paired_S]) for deltas_SP in deltas_BSP]
-    if not paired_S.any() or any(not deltas_SP.size for deltas_SP in whole_BSP):
-        return None
-    means_S = np.sum([deltas.mean(axis=1) * (1 / len(whole_BSP)) for deltas in whole_BSP], axis=0)
-    seeds, problems, parts = len(means_S), problem_error(whole_BSP), None
-    if problems is not None:
-        of_seeds = math.sqrt(float(means_S.var(ddof=1)) / seeds)
-        parts = ErrorParts(of_seeds, seeds - 1, math.sqrt(problems.variance), problems.df)
-    num_problems = sum(deltas.shape[1] for deltas in whole_BSP)
-    return PairedDifference(float(means_S.mean()), seeds, num_problems, parts)
+    deltas_SP: Floats
+    """Differences (seeds, problems); none is missing."""
+    groups_P: npt.NDArray[np.str_]
+    """Name of each problem's group: problems of one group are as good as repetitions of one problem."""
 
 
-def problem_error(deltas_BSP: Sequence[Floats]) -> ProblemVariance | None:
-    """Estimate the part of the problems from differences without missing values.
+def problem_error(benchmarks: Sequence[ProblemDeltas]) -> ProblemVariance | None:
+    """Estimate the part of the problems, which are drawn group by group; benchmarks weigh the same.
 
-    The variance of problems' means over seeds also contains the rest of the model. What the rest adds is subtracted,
+    The variance of groups' means over seeds also contains the rest of the model. What the rest adds is subtracted,
     because the part of the seeds has it already; below zero the estimate is 0.
 
-    Args:
-        deltas_BSP: differences, an array (seeds, problems) for each benchmark.
-    Returns: None with fewer than two seeds, or two problems of each benchmark.
+    Returns: None with fewer than two seeds, or two groups of each benchmark.
     """
-    share, total, rest, squares = 1 / len(deltas_BSP), 0.0, 0.0, 0.0
-    for deltas_SP in deltas_BSP:
-        seeds, problems = deltas_SP.shape
-        if seeds < 2 or problems < 2:
+    share, total, rest, squares, num_groups = 1 / len(benchmarks), 0.0, 0.0, 0.0, 0
+    for one in benchmarks:
+        names, group_P = np.unique(one.groups_P, return_inverse=True)
+        seeds, problems = one.deltas_SP.shape
+        if seeds < 2 or len(names) < 2:
             return None
-        means_P, means_S = deltas_SP.mean(axis=0), deltas_SP.mean(axis=1)
-        left_SP = deltas_SP - means_P - means_S[:, None] + means_P.mean()
-        part = share**2 * float(means_P.var(ddof=1)) / problems
-        total, squares = total + part, squares + part**2 / (problems - 1)
-        rest += share**2 * float((left_SP**2).sum()) / ((seeds - 1) * (problems - 1) * seeds * problems)
-    num_problems = sum(deltas.shape[1] for deltas in deltas_BSP)
-    df = int(total**2 / squares + 1e-9) if squares else num_problems - len(deltas_BSP)
-    return ProblemVariance(max(total - rest, 0.0), df, num_problems, rest)
+        member_PG = np.eye(len(names))[group_P]
+        sizes_G = member_PG.sum(axis=0)
+        groups = _Groups(sizes_G / problems)
+        means_SG = one.deltas_SP @ member_PG / sizes_G
+        apart_SG = means_SG - one.deltas_SP.mean(axis=1, keepdims=True)
+        part = share**2 * groups.variance(apart_SG.mean(axis=0))
+        total, squares = total + part, squares + part**2 / groups.df
+        left_SG = apart_SG - apart_SG.mean(axis=0)
+        rest += share**2 * sum(groups.variance(left_G) for left_G in left_SG) / (seeds - 1) / seeds
+        num_groups += len(names)
+    num_problems = sum(one.deltas_SP.shape[1] for one in benchmarks)
+    df = int(total**2 / squares + 1e-9) if squares else num_groups - len(benchmarks)
+    return ProblemVariance(max(total - rest, 0.0), max(1, df), num_problems, num_groups, rest)
 
 
-def whole_problems(deltas_SP: Floats) -> Floats:
-    """Leave out the problems that lack a value on a seed."""
-    return deltas_SP[:, ~np.isnan(deltas_SP).any(axis=0)]
+class _Groups:
+    """The variance of a mean over problems, by what the means of their groups show.
+
+    A group weighs as many problems as it has. One of weight w lies closer to the mean, since it is a part of it: its
+    squared distance is, on average over equally varied groups, their variance times 1 - 2w + sum(w²). So each square is
+    divided by that, and the sum is unbiased whatever the weights. Its degrees of freedom are those of the quadratic
+    form (Bell and McCaffrey 2002): the number of groups less 1 where all weigh the same, fewer where one is large.
+    """
+
+    def __init__(self, weights_G: Floats) -> None:
+        self._sum = float((weights_G**2).sum())
+        self._factors_G = weights_G**2 / (1 - 2 * weights_G + self._sum)
+        self._weights_G = weights_G
+
+    def variance(self, apart_G: Floats) -> float:
+        """Return the variance of the mean, from the distances of groups' means from it."""
+        return float(self._factors_G @ apart_G**2)
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of that variance."""
+        f, w, s = self._factors_G, self._weights_G, self._sum
+        a, b, c = float(f.sum()), float(f @ w), float(f @ w**2)
+        off = s**2 * a**2 + 2 * a * c - 4 * s * a * b + 2 * b**2
+        return s**2 / (float(f**2 @ (1 + 2 * s - 4 * w)) + off)

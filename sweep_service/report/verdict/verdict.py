@@ -10,7 +10,7 @@ from sweep_service.report.facts.table_rows import is_comparator
 from sweep_service.report.formatting import count, estimate, listed, number, signed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import confidence_of
-from sweep_service.report.statistics.differences import MIN_SEEDS, Difference, differences
+from sweep_service.report.statistics.differences import Difference, sound_differences
 from sweep_service.report.verdict.comparators import LOSS, differs_in, families
 from sweep_service.report.verdict.finding import finding, named
 from sweep_service.report.verdict.ruin import Judged, Pair, RuinsOf, word
@@ -35,22 +35,15 @@ def compare(tables: ReportTables) -> list[Comparison]:
     for family in families(inputs.configs, confirmed, present):
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
-        sound_runs, every_run = (
-            differences(arms, comparators, chose, shared=shared, confidence=confidence)
-            for arms in (tables.whole_arms, tables.arms)
+        results = sound_differences(
+            tables.whole_arms, tables.arms, comparators, chose, shared=shared, confidence=confidence
         )
-        few = {  # ruined runs count where too few pairs are left without them
-            id_
-            for id_, result in every_run.items()
-            if id_ not in sound_runs or sound_runs[id_].num_seeds < min(MIN_SEEDS, result.num_seeds)
-        }
-        results = {id_: every_run[id_] if id_ in few else sound_runs[id_] for id_ in every_run}
         error = (1 - confidence) / max(1, len(results))
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
             own, other = (ruins.counts(one, error) for one in (id_, comparator.id))
             pair, spoilt = (id_, comparator.id), own.spoilt or other.spoilt
-            judged = _judged(result, ruins, pair, error, relevant, with_ruined=id_ in few, spoilt=spoilt)
+            judged = _judged(result, ruins, pair, error, relevant, spoilt=spoilt)
             comparison = Comparison(
                 config_id=id_,
                 label=rows[id_].label,
@@ -61,9 +54,8 @@ def compare(tables: ReportTables) -> list[Comparison]:
                 own=own,
                 other=other,
                 **judged._asdict(),
-                **asdict(_of_all(result, judged) if id_ in few else result),
+                **asdict(_of_all(result, judged) if result.with_ruined else result),
                 compared=len(results),
-                with_ruined=id_ in few,
             )
             comparisons.setdefault((id_, comparator.id), comparison)
     return list(comparisons.values())
@@ -76,15 +68,13 @@ def _of_all(result: Difference, judged: Judged) -> Difference:
     return replace(result, low=judged.average_low, high=judged.average_high)
 
 
-def _judged(
-    result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, with_ruined: bool, spoilt: bool
-) -> Judged:
-    """Return the word on a pair, of which `result` counts ruined runs or not; `spoilt` says whether it has any."""
+def _judged(result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, spoilt: bool) -> Judged:
+    """Return the word on a pair; `spoilt` says whether a run of it was ruined, in any stage."""
     if result.low is None or result.high is None:
         return Judged(Outcome.INSUFFICIENT)
     bounds = result.low, result.high
-    average = ruins.average(pair, bounds, error, among_all=with_ruined)
-    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
+    average = ruins.average(pair, bounds, error, among_all=result.with_ruined)
+    return word(None if result.with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:

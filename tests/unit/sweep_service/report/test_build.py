@@ -80,7 +80,7 @@ def test_a_sweep_that_has_not_begun() -> None:
     [
         ("two confirm seeds", "an interval needs at least 3"),
         ("no baseline", "no confirmed baseline"),
-        ("nothing succeeded", "no config of the space has a result"),
+        ("nothing succeeded", "o config of the space has a result"),
         ("the baseline failed on every confirm seed", "out of memory"),
         ("every trial diverged", "loss is nan"),
         ("one trial", "(1 seed)"),

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sweep_service.report.statistics.critical_values import detectable_effect, lower_critical, power, student_critical
-from sweep_service.report.statistics.differences import Arm, Difference, Pairs, differences, mean_interval
-from sweep_service.report.statistics.seeds_and_problems import paired_difference
+from sweep_service.report.statistics.differences import (
+    Arm,
+    Difference,
+    Pairs,
+    Problem,
+    differences,
+    mean_interval,
+    sound_differences,
+)
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemDeltas, problem_error
 
 
 def arms_of(results: dict[str, list[float]], unsteady: tuple[str, ...] = ()) -> list[Arm]:
@@ -216,7 +224,7 @@ def counted(rates: dict[str, list[list[float]]]) -> list[Arm]:
     arms: list[Arm] = []
     for name, rows in rates.items():
         by_seed = {
-            seed: {f"p{place}": rate for place, rate in enumerate(row) if not math.isnan(rate)}
+            seed: {Problem(f"p{place}", f"p{place}"): rate for place, rate in enumerate(row) if not math.isnan(rate)}
             for seed, row in enumerate(rows)
         }
         values = {seed: float(np.mean([*row.values()])) for seed, row in by_seed.items() if row}
@@ -228,13 +236,14 @@ def test_problems_widen_the_interval_of_the_seeds() -> None:
     arms = counted(RATES)
     (seeds_alone,) = compared([Arm(arm.config_id, arm.values) for arm in arms], "base", ["new"])
     (found,) = compared(arms, "base", ["new"])
-    expected = paired_difference([np.array(RATES["new"])], [np.array(RATES["base"])])
-    half = expected.parts.upper_width()
-    assert found.low == pytest.approx(expected.difference - half)
-    assert found.high == pytest.approx(expected.difference + half)
-    assert found.standard_error == pytest.approx(expected.parts.total)
-    assert (found.num_problems, found.problem_df, found.df) == (4, 3, 2)
-    assert found.seed_error == seeds_alone.standard_error == pytest.approx(expected.parts.seeds)
+    deltas = np.array(RATES["new"]) - np.array(RATES["base"])
+    of_problems = problem_error([ProblemDeltas(deltas, np.array([*"abcd"]))])
+    parts = ErrorParts(seeds_alone.standard_error, 2, math.sqrt(of_problems.variance), 3)
+    assert found.low == pytest.approx(deltas.mean() - parts.upper_width())
+    assert found.high == pytest.approx(deltas.mean() + parts.upper_width())
+    assert found.standard_error == pytest.approx(parts.total)
+    assert (found.num_problems, found.num_groups, found.problem_df, found.df) == (4, 4, 3, 2)
+    assert found.seed_error == seeds_alone.standard_error
     assert found.difference == seeds_alone.difference
     assert width(found) > width(seeds_alone)
     assert (found.detectable or 0) > (seeds_alone.detectable or 0)

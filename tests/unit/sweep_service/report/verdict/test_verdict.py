@@ -75,7 +75,9 @@ def test_the_word_says_what_the_interval_contains(
     low: float, high: float, relevant: float, outcome: Outcome, clause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fixed = Difference(4, (low + high) / 2, 0.01, 0.01, 6, variance="pooled", low=low, high=high, detectable=0.03)
-    monkeypatch.setattr(verdict, "differences", lambda _arms, pairs, _chose, **_: dict.fromkeys(pairs, fixed))
+    monkeypatch.setattr(
+        verdict, "sound_differences", lambda _sound, _all, pairs, _chose, **_: dict.fromkeys(pairs, fixed)
+    )
     report = build(sweep_inputs({"objective": {"relevant": relevant}}))
     assert report.verdict.outcome is outcome
     assert report.verdict.sentence.startswith(f"{outcome}: ")
