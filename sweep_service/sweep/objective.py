@@ -11,12 +11,14 @@ its trainers recorded both; where they did not, all problems serve both stages.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
 from sweep_service.sweep.spec import Confirm, Objective, SweepSpec
 from trainers.evaluation.problem_parts import part_metric
 
+_TURNS: Final = 100
+"""Turns of a fit, far more than it needs to settle."""
 Recorded = Callable[[str, str], Sequence[float]]
 """Returns the values that a trial's evaluations recorded of a metric, in order, by the trial's id and the metric."""
 
@@ -157,7 +159,7 @@ def leader(
     tune = selection_objectives(trials, objectives)
     confirmed = config_objectives(trials, objectives, Stage.CONFIRM)
     contenders = choose(configs, tune, confirm.top_k if confirm else 1)
-    over_all = {id_: mean_of_all(id_, trials, objectives) for id_ in confirmed}
+    over_all = means_of_all([one.id for one in contenders if one.id in confirmed], trials, objectives)
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
         for config in choose(contenders, ranking, 1):
             equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
@@ -177,7 +179,23 @@ def same_objective(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def mean_of_all(config_id: str, trials: Sequence[Trial], objectives: Mapping[str, float | None]) -> float:
-    """Return a config's mean over all its trials that have an objective, of both stages."""
-    values = [objectives[trial.id] for trial in trials if trial.config_id == config_id]
-    return fmean(value for value in values if value is not None)
+def means_of_all(
+    config_ids: Sequence[str], trials: Sequence[Trial], objectives: Mapping[str, float | None]
+) -> dict[str, float]:
+    """Return the means of some configs over all their trials that have an objective, of both stages, by config id.
+
+    Where one lacks a trial that another one has, a mean would tell which seeds and stages it has, too. Then they are
+    the configs' parts of the least-squares fit of result = config + seed of a stage, found by turns.
+    """
+    own: dict[str, dict[tuple[Stage, int], float]] = {id_: {} for id_ in config_ids}
+    for trial in trials:
+        if trial.config_id in own and (value := objectives[trial.id]) is not None:
+            own[trial.config_id][trial.stage, trial.seed] = value
+    means = {id_: fmean(values.values()) for id_, values in own.items()}
+    every = {seed: None for values in own.values() for seed in values}
+    if all(values.keys() == every.keys() for values in own.values()):
+        return means
+    for _ in range(_TURNS):
+        luck = {seed: fmean(own[id_][seed] - means[id_] for id_ in own if seed in own[id_]) for seed in every}
+        means = {id_: fmean(value - luck[seed] for seed, value in values.items()) for id_, values in own.items()}
+    return means

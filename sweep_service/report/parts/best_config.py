@@ -15,7 +15,7 @@ from sweep_service.report.sweep_facts import Facts
 from sweep_service.report.verdict.comparators import LOSS
 from sweep_service.report.verdict.verdict import all_equal_text, shared_lead_text
 from sweep_service.sweep.links import run_link
-from sweep_service.sweep.objective import all_diverged, mean_of_all, same_objective
+from sweep_service.sweep.objective import all_diverged, means_of_all, same_objective
 from sweep_service.sweep.own_trainer import command_line, own_file
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from trainers.yaml_text import write_yaml
@@ -113,7 +113,7 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
     objectives = {trial.id: trial.objective for trial in facts.trials}
-    mean_of = {one.id: mean_of_all(one.id, facts.inputs.trials, objectives) for one in (row, *others)}
+    mean_of = means_of_all([one.id for one in (row, *others)], facts.inputs.trials, objectives)
     behind = ", ".join(f"{other.label} {number(mean_of[other.id])}" for other in others)
     text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
     if behind:

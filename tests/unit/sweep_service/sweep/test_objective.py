@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sweep_service.sweep.objective import (
@@ -10,6 +11,7 @@ from sweep_service.sweep.objective import (
     compared,
     config_objectives,
     leader,
+    means_of_all,
     selection_objectives,
     trial_objectives,
 )
@@ -150,6 +152,27 @@ def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() ->
     trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
     values |= {f"c-{name}": value for name, value in confirm.items()}
     assert leader(configs, trials, values, wanted) == (configs[0], Stage.CONFIRM, 0.6, 1, 3, None, False)
+
+
+def test_a_config_that_lacks_a_trial_is_not_judged_by_the_seeds_that_it_has() -> None:
+    """The tune problems are harder. With least squares in numpy as the other way to the same figures."""
+    results = {"a": (0.30, 0.70, 0.74, 0.66), "b": (None, 0.66, 0.71, 0.64), "c": (0.29, 0.69, None, 0.60)}
+    trials, values = list[Trial](), dict[str, float | None]()
+    for name, row in results.items():
+        for seed, value in enumerate(row):
+            of_seed = {"seed": seed, "stage": Stage.CONFIRM if seed else Stage.TUNE}
+            trials.append(trial(f"{name}{seed}", config=name).model_copy(update=of_seed))
+            values[f"{name}{seed}"] = value
+    plain = {name: np.mean([value for value in row if value is not None]) for name, row in results.items()}
+    assert plain["b"] > plain["a"]
+    means = means_of_all(["a", "b", "c"], trials, values)
+    assert means["a"] > means["b"]
+    cells = [(row, seed, value) for row, of in enumerate(results.values()) for seed, value in enumerate(of) if value]
+    design = np.array([[row == one for one in range(3)] + [seed == one for one in range(4)] for row, seed, _ in cells])
+    fitted = np.linalg.lstsq(design.astype(float), np.array([value for *_, value in cells]), rcond=None)[0]
+    assert means["a"] - means["b"] == pytest.approx(fitted[0] - fitted[1])
+    assert means["a"] - means["c"] == pytest.approx(fitted[0] - fitted[2])
+    assert means_of_all(["a"], trials, values) == {"a": pytest.approx(plain["a"])}
 
 
 def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:

@@ -15,7 +15,6 @@ from sweep_service.report.statistics.differences import (
     Problem,
     differences,
     mean_interval,
-    sound_differences,
 )
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemDeltas, problem_error
 
