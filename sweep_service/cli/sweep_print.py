@@ -22,7 +22,7 @@ from sweep_service.cli.output import (
 )
 from sweep_service.cli.probe_command import gib, memory_text
 from sweep_service.cli.winner import winner_facts
-from sweep_service.report.comparison_model import ConfigDifference, SweepsComparison
+from sweep_service.report.comparison_model import ConfigDifference, ConfigValues, SweepsComparison
 from sweep_service.schemas import Best, ConfigView, SweepView, TrialView
 from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
@@ -237,7 +237,7 @@ def print_comparison(comparison: SweepsComparison) -> None:
                 (
                     row.config_id,
                     params_text(row.params) or "-",
-                    *(f"{number(values.mean)} ({values.n})" if values.n else "-" for values in row.values),
+                    *map(_values_text, row.values),
                     *map(_difference_text, row.differences),
                 )
                 for row in comparison.shared
@@ -263,6 +263,11 @@ def _setting_text(value: object) -> str:
         return "-"
     text = value if isinstance(value, str) else plain_value(value)
     return text if len(text) <= _SETTING_LENGTH else f"{text[:_SETTING_LENGTH]}…"
+
+
+def _values_text(values: ConfigValues) -> str:
+    ruined = f", {values.ruined} ruined" if values.ruined else ""
+    return f"{number(values.mean)} ({values.n}{ruined})" if values.n or ruined else "-"
 
 
 def _difference_text(row: ConfigDifference) -> str:

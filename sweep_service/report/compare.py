@@ -16,7 +16,7 @@ from sweep_service.report.comparison_model import (
     SweepsComparison,
 )
 from sweep_service.report.statistics.critical_values import CONFIDENCE, student_critical
-from sweep_service.report.statistics.differences import MIN_SEEDS
+from sweep_service.report.statistics.differences import MIN_SEEDS, Arm, Pairs, mean_interval
 from sweep_service.sweep.labels import telling_params
 from sweep_service.sweep.own_trainer import settings_of_base
 from sweep_service.sweep.records import Config, Sweep
@@ -29,7 +29,9 @@ class SweepResults:
     sweep: Sweep
     configs: Sequence[Config]
     values: Mapping[str, Mapping[int, float]]
-    """Objective by config id and seed, of both stages, whose seeds differ."""
+    """Objective by config id and seed, of both stages, whose seeds differ; without ruined runs, if they are known."""
+    ruined: Mapping[str, int] | None
+    """Number of ruined runs by config id; None if no report says which ones were."""
 
 
 def compare_sweeps(compared: Sequence[SweepResults]) -> SweepsComparison:
@@ -52,7 +54,7 @@ def compare_sweeps(compared: Sequence[SweepResults]) -> SweepsComparison:
         SharedConfig(
             config_id=config.id,
             params=told[config.id],
-            values=[_values(results.values.get(config.id, {})) for results in compared],
+            values=[_values(results, config.id) for results in compared],
             differences=by_config[config.id],
         )
         for config in both
@@ -77,11 +79,12 @@ def _head(results: SweepResults, shared: Container[str]) -> ComparedSweep:
     )
 
 
-def _values(values: Mapping[int, float]) -> ConfigValues:
-    data = list(values.values())
+def _values(results: SweepResults, config_id: str) -> ConfigValues:
+    data, ruined = [*results.values.get(config_id, {}).values()], (results.ruined or {}).get(config_id, 0)
     if not data:
-        return ConfigValues(n=0, mean=None, sd=None)
-    return ConfigValues(n=len(data), mean=float(np.mean(data)), sd=float(np.std(data, ddof=1)) if data[1:] else None)
+        return ConfigValues(n=0, mean=None, sd=None, ruined=ruined)
+    found = mean_interval(data)
+    return ConfigValues(n=found.n, mean=found.mean, sd=found.sd, ruined=ruined)
 
 
 def _difference(first: SweepResults, other: SweepResults, config_id: str, level: float) -> ConfigDifference:
@@ -94,16 +97,15 @@ def _difference(first: SweepResults, other: SweepResults, config_id: str, level:
         return ConfigDifference(sweep_id=other.sweep.id, paired=False, seeds=0)
     common = sorted(before.keys() & after.keys())
     repeated = len(common) if all(before[seed] == after[seed] for seed in common) else 0
-    paired = len(common) >= MIN_SEEDS
-    if paired:
-        deltas = np.array([after[seed] - before[seed] for seed in common])
-        estimate, seeds = float(deltas.mean()), len(common)
-        error, df = float(deltas.std(ddof=1)) / math.sqrt(seeds), float(seeds - 1)
+    if paired := len(common) >= MIN_SEEDS:
+        found = Pairs([Arm("after", after), Arm("before", before)]).difference("after", "before")
+        estimate, seeds = found.difference, found.num_seeds
+        half = found.parts and found.parts.upper_width(level)
     else:
         sides = [np.array(list(values.values())) for values in (after, before)]
         estimate, seeds = float(sides[0].mean() - sides[1].mean()), min(len(side) for side in sides)
         error, df = _welch(sides) if seeds >= MIN_SEEDS else (0.0, 0.0)
-    half = student_critical(df, level) * error if error else None
+        half = student_critical(df, level) * error if error else None
     return ConfigDifference(
         sweep_id=other.sweep.id,
         paired=paired,
@@ -134,7 +136,10 @@ def _notes(compared: Sequence[SweepResults], shared: Sequence[SharedConfig]) -> 
             notes.append(f"{other.sweep.name} ranks by another objective: its values are not on the same scale.")
     if not shared:
         notes.append("No config is in both: a config is the same only if every training parameter but the seed is.")
-    for sweep in (results.sweep for results in compared):
+    for results in compared:
+        sweep = results.sweep
+        if results.ruined is None:
+            notes.append(f"{sweep.name} has no report that says which runs were ruined: its values count them.")
         if not sweep.state.is_over:
             notes.append(f"{sweep.name} ({sweep.id}) is {sweep.state.lower()}: its values may still change.")
     return notes
@@ -158,7 +163,8 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _method(pairs: int) -> list[str]:
     lines = [
         "A config is the same in two sweeps if every training parameter but the seed is the same.",
-        "Its value is the mean of the objective over all validation problems and all its seeds, tune and confirm.",
+        "Its value is the mean of the objective over all validation problems and all its seeds, tune and confirm, but "
+        "for ruined runs: differences are those of sound runs.",
         "Tune seeds flatter the configs that they chose.",
         f"Differences are paired by seed where at least {MIN_SEEDS} seeds are common (Student's t), else of the two "
         f"means (Welch); below {MIN_SEEDS} seeds there is no interval.",

@@ -22,15 +22,17 @@ class ComparedSweep(ReportPart):
 
 
 class ConfigValues(ReportPart):
-    """A config's objective in one sweep, over all its seeds."""
+    """A config's objective in one sweep, over all its sound runs."""
 
     n: int
     mean: float | None
     sd: float | None
+    ruined: int = 0
+    """Number of ruined runs that are left out."""
 
 
 class ConfigDifference(ReportPart):
-    """A config's objective in another sweep, minus the one in the first."""
+    """A config's objective in another sweep, minus the one in the first, in sound runs."""
 
     sweep_id: str
     paired: bool

@@ -191,10 +191,12 @@ class Results(ServicePart):
             # over all validation problems, because a seed may be in one stage here and in the other there
             objectives = trial_objectives(trials, self.store.curves(sweep_id, [metric]), sweep.spec)
             values: dict[str, dict[int, float]] = {}
+            ruined = self.store.ruined_trials(sweep_id)
             for trial in trials:
-                if (value := objectives[trial.id]) is not None:
+                if (value := objectives[trial.id]) is not None and trial.id not in (ruined or ()):
                     values.setdefault(trial.config_id, {})[trial.seed] = value
-            compared.append(SweepResults(sweep, self.store.list_configs(sweep_id), values))
+            lost = None if ruined is None else Counter(trial.config_id for trial in trials if trial.id in ruined)
+            compared.append(SweepResults(sweep, self.store.list_configs(sweep_id), values, lost))
         return compare_sweeps(compared)
 
     def best(self, sweep_id: str) -> Best:

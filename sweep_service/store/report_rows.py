@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from pydantic_core import from_json
 from sqlalchemy import Connection, Engine, LargeBinary, exists, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -145,6 +146,15 @@ class ReportRows(Rows):
                 part = CommonPart(bytes(connection.execute(query).scalar_one()))
                 self._parts = dict([*self._parts.items()][1 - _KEPT_PARTS :]) | {row.part: part}
         return KeptReport(Packed(bytes(row.content), row.gzipped, row.part_at), part, row.interim, row.created_at)
+
+    def ruined_trials(self, sweep_id: str) -> frozenset[str] | None:
+        """Return the ids of the trials that were ruined by the report that stands; None if there is none to say so.
+
+        Raises: NotFound.
+        """
+        kept = self.find_report(sweep_id, "verdict")
+        ruined = from_json(kept.content).get("ruined") if kept is not None else None
+        return None if ruined is None else frozenset(ruined)
 
     def stored_reports(self, sweep_id: str) -> list[StoredReport]:
         """Return a sweep's final reports, the one that stands first, then the superseded ones, newest first.

@@ -271,8 +271,8 @@ class AskedBefore(Record):
     outcome: str
     """Outcome of its verdict, such as `BETTER`, in the words of the version that built its report."""
     confirmed: dict[str, dict[int, float]] = {}
-    """Objective by config id and confirm seed of the configs that the later sweep has, too; empty where objectives are
-    of another kind."""
+    """Objective by config id and confirm seed of the configs that the later sweep has, too, without ruined runs; empty
+    where objectives are of another kind."""
     measured_by: str = ""
     """The metric of these objectives."""
 

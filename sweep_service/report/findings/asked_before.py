@@ -8,12 +8,13 @@ from sweep_service.report.findings.rule import Evidence
 from sweep_service.report.formatting import count, estimate
 from sweep_service.report.model import Comparison, Outcome
 from sweep_service.report.statistics.critical_values import CONFIDENCE
-from sweep_service.report.statistics.differences import MIN_SEEDS, mean_interval
+from sweep_service.report.statistics.differences import MIN_SEEDS, Arm, Pairs
+from sweep_service.report.statistics.seeds_and_problems import ErrorParts
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.report.verdict.ruin import percent
 from sweep_service.sweep.records import AskedBefore, Stage
 
-_ERRS: Final = (1 - CONFIDENCE) / 2
+_ERRS: Final = 1 - CONFIDENCE
 """Largest probability with which a sweep puts a config ahead that is not, by either word."""
 _WITHOUT_TEST: Final = (Outcome.INSUFFICIENT, Outcome.EXPLORATORY)
 _LISTED: Final = 6
@@ -32,7 +33,7 @@ def asked_before(facts: Facts) -> Evidence | None:
         f"{_listed(earlier)}."
     ]
     if tests > 1:
-        luck = percent(1 - (1 - _ERRS) ** tests)
+        luck = percent(min(1.0, tests * _ERRS))  # they may share seeds, problems and configs, so that errors add up
         texts.append(
             f"If no config were better in any of them, at least one of {tests} answers would put one ahead by luck in "
             f"up to {luck} of all cases."
@@ -43,32 +44,38 @@ def asked_before(facts: Facts) -> Evidence | None:
 
 
 def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
-    """Give the difference over the confirm seeds of all comparable sweeps; nothing if there are no other seeds."""
-    measure = facts.inputs.measures[Stage.CONFIRM]
-    stages = [facts.rows[id_].confirm for id_ in comparison.pair]
-    differences = _paired([stage.by_seed if stage else {} for stage in stages])
-    own, helping = len(differences), list[AskedBefore]()
+    """Give the difference over the confirm seeds of all comparable sweeps; nothing if there are no other seeds.
+
+    Other problems are part of its error as they are of the verdict's, for all of these sweeps ask the same ones.
+    """
+    arms = {arm.config_id: dict(arm.values) for arm in facts.whole_arms}
+    own, helping = _common(arms, comparison), list[AskedBefore]()
     for one in facts.inputs.asked_before:
-        if one.measured_by == measure:
-            earlier = _paired([one.confirmed.get(id_, {}) for id_ in comparison.pair])
-            fresh = {seed: value for seed, value in earlier.items() if seed not in differences}
-            helping += [one] if fresh else []
-            differences |= fresh
-    if not helping or len(differences) < MIN_SEEDS:
+        if one.measured_by == facts.inputs.measures[Stage.CONFIRM]:
+            before = _common(arms, comparison)
+            for config_id, values in one.confirmed.items():
+                arms[config_id] = dict(values) | arms.get(config_id, {})
+            helping += [one] if _common(arms, comparison) > before else []
+    pairs = Pairs([Arm(id_, values, id_ not in facts.unsteady) for id_, values in arms.items()])
+    found = pairs.difference(*comparison.pair) if pairs.has(*comparison.pair) else None
+    if not helping or found is None or found.num_seeds < MIN_SEEDS:
         return []
-    together = mean_interval(list(differences.values()))
-    text = estimate(together.mean, together.low, together.high, sign=True)
+    low = high = None
+    if found.seed_error is not None and found.df is not None:
+        error = ErrorParts(found.seed_error, found.df, comparison.problem_error or 0.0, comparison.problem_df or 1)
+        low, high = error.interval(found.difference, 1, 0.5, 0.5, comparison.confidence)
+    text = estimate(found.difference, low, high, sign=True)
     return [
-        f"{_listed(helping)} confirmed the same two configs on {count(len(differences) - own, 'other seed')}. Over all "
-        f"{len(differences)} seeds the difference is {text} (Student's 95 % interval of the pairs, collapsed runs "
-        "included). It is too high if these configs are in this sweep because they did well there."
+        f"{_listed(helping)} confirmed the same two configs on {count(found.num_seeds - own, 'other seed')}. Over all "
+        f"{found.num_seeds} seeds the difference in sound runs is {text}. It is too high if these configs are in this "
+        "sweep because they did well there."
     ]
 
 
-def _paired(values: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the first config's result minus the second's, by seed."""
-    one, other = values
-    return {seed: one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())}
+def _common(arms: Mapping[str, Mapping[int, float]], comparison: Comparison) -> int:
+    """Return the number of seeds on which both configs have a sound run."""
+    one, other = (arms.get(id_, {}) for id_ in comparison.pair)
+    return len(one.keys() & other.keys())
 
 
 def _listed(sweeps: Sequence[AskedBefore]) -> str:

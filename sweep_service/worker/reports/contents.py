@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 import trainers
 from sweep_service.report import report_json
@@ -134,8 +134,11 @@ def _asked(store: Store, earlier: Sweep, sweep: Sweep, config_ids: Collection[st
         values[curve.trial_id, curve.key] = [value for value in curve.values if value is not None]
     used = used_measures(trials, lambda id_, metric: values.get((id_, metric), ()), earlier.spec)
     measure, confirmed = used[Stage.CONFIRM], dict[str, dict[int, float]]()
+    ruined = store.ruined_trials(earlier.id)
+    if ruined is None:
+        return sweep_before
     for trial in trials:
-        if trial.stage is Stage.CONFIRM and trial.config_id in config_ids:
+        if trial.stage is Stage.CONFIRM and trial.config_id in config_ids and trial.id not in ruined:
             value = trial_objective(trial, values.get((trial.id, measure), ()), earlier.spec.objective)
             if value is not None:
                 confirmed.setdefault(trial.config_id, {})[trial.seed] = value
@@ -171,10 +174,12 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
     """Build a sweep's report as it stands; an interim one while the sweep goes on.
 
     Returns: the digest of what it was built from, and its contents by format: those of `schemas.ReportFormat`,
-        under verdict that part of its JSON, and under yaml the best config's file, if there is one.
+        under verdict that part of its JSON with the ids of ruined trials, and under yaml the best config's file, if
+        there is one.
     Raises: NotFound.
     """
     report = build(gather(store, sweep_id, settings))
+    ruined = [trial.id for trial in report.trials if trial.ruined]
     contents = {
         "html": render_html(report),
         "json": report_json(report),
@@ -182,7 +187,7 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
         "csv": render_csv(report),
         "png": render_picture(report, "png"),
         "svg": render_picture(report, "svg"),
-        "verdict": report.verdict.model_dump_json().encode(),
+        "verdict": to_json(report.verdict.model_dump(mode="json") | {"ruined": ruined}),
     }
     if report.best is not None:
         contents["yaml"] = report.best.yaml.encode()

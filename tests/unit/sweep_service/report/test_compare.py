@@ -1,5 +1,6 @@
 """Two sweeps beside each other: joined by config, with intervals that hold together."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,21 @@ from sweep_service.sweep.spec import SweepSpec
 from tests.stored_sweeps import make_sweep
 
 Values = dict[str, dict[int, float]]
+NONE: Mapping[str, int] = {}
 
 
-def results(name: str, values: Values, spec: dict[str, Any] | None = None, **changes: Any) -> SweepResults:
+def results(
+    name: str,
+    values: Values,
+    spec: dict[str, Any] | None = None,
+    ruined: Mapping[str, int] | None = NONE,
+    **changes: Any,
+) -> SweepResults:
     parsed = SweepSpec.model_validate({"name": name, "space": {"loss.beta1": [0.0, 1.0]}} | (spec or {}))
     sweep = make_sweep(parsed, **{"id": f"swp_{name}", "state": SweepState.SUCCEEDED} | changes)
     of_all: dict[str, Any] = {"sweep_id": sweep.id, "roles": (Role.SPACE,), "training": {}}
     configs = [Config(id=id_, number=n, params={"loss.beta1": n}, **of_all) for n, id_ in enumerate(values)]
-    return SweepResults(sweep, configs, values)
+    return SweepResults(sweep, configs, values, ruined)
 
 
 def seeds(*values: float, first: int = 0) -> dict[int, float]:
@@ -75,6 +83,13 @@ def test_few_seeds_give_no_interval_and_equal_ones_are_a_repetition() -> None:
     (difference,) = compare_sweeps([results("a", same), results("b", same)]).shared[0].differences
     assert difference.repeated == 3
     assert (difference.low, difference.high) == (None, None)
+
+
+def test_ruined_runs_are_left_out_and_said_and_so_is_that_nobody_knows_them() -> None:
+    values = {"x": seeds(0.5, 0.6, 0.7)}
+    found = compare_sweeps([results("a", values, ruined={"x": 2}), results("b", values, ruined=None)])
+    assert [one.ruined for one in found.shared[0].values] == [2, 0]
+    assert found.notes == ["b has no report that says which runs were ruined: its values count them."]
 
 
 def test_repetitions_do_not_widen_other_intervals() -> None:

@@ -36,9 +36,9 @@ READS = re.findall(
     get_report get_sweep get_trial get_work has_lease is_held kept_models last_event last_points last_probe
     last_samples list_attempts list_configs list_evaluations list_events list_samples list_sweeps list_trials
     metric_keys new_points newest_checkpoint newest_checkpoints next_late open_deletions problem_counts projectable
-    projecting projection_left projections_requested report_digest report_failure report_requested samples_at
-    seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind unclaimed validated_on
-    versions
+    projecting projection_left projections_requested report_digest report_failure report_requested ruined_trials
+    samples_at seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind unclaimed
+    validated_on versions
     """,
 )
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from sweep_service.report.build import build
 from sweep_service.report.model import Report
@@ -38,7 +39,8 @@ def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)
 def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> None:
     report, found = pooled()
     assert (
-        "betas-0 (swp_0) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference is" in found
+        "betas-0 (swp_0) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference in sound runs is"
+        in found
     )
     comparison = report.verdict.comparison
     rows = {row.id: row for row in report.configs}
@@ -49,7 +51,7 @@ def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> No
     ]
     own = [values[0][seed] - values[1][seed] for seed in (10, 11, 12, 13)]  # seed 10 of the earlier sweep is left out
     mean = (sum(own) + 0.020 + 0.021) / 6
-    assert f"the difference is {mean:+.3f} [" in found
+    assert f"the difference in sound runs is {mean:+.3f} [" in found
 
 
 @pytest.mark.parametrize("changes", [{"measured_by": "another metric"}, {"seeds": (10, 11)}])
@@ -72,8 +74,10 @@ def halves_event(event: dict[str, Any]) -> dict[str, Any]:
     return event | {"metrics": event["metrics"] | parts}
 
 
-def reported(store: Store, name: str = "betas", *, in_halves: bool = False, **changes: Any) -> Sweep:
-    """Run a sweep through both stages, and keep its report."""
+def reported(
+    store: Store, name: str = "betas", *, in_halves: bool = False, ruins: int | None = 0, **changes: Any
+) -> Sweep:
+    """Run a sweep through both stages, and keep its report, which tells how many confirm trials were ruined."""
     sweep, fence = sweeps.start(store, name=name, **{"seeds": CONFIRM} | changes)
     tune, configs = store.list_trials(sweep.id), store.list_configs(sweep.id)
     chosen = [config for config in configs if Role.SPACE in config.roles][:1]
@@ -85,7 +89,9 @@ def reported(store: Store, name: str = "betas", *, in_halves: bool = False, **ch
         else:
             sweeps.run_trial(store, fence, trial)
     sweeps.finish(store, fence)
-    store.put_report(sweep.id, "digest", {"verdict": b'{"outcome": "UNDECIDED"}'})
+    confirmed = [trial.id for trial in store.list_trials(sweep.id) if trial.stage is Stage.CONFIRM]
+    ruined = {} if ruins is None else {"ruined": confirmed[:ruins]}
+    store.put_report(sweep.id, "digest", {"verdict": to_json({"outcome": "UNDECIDED"} | ruined)})
     return sweep
 
 
@@ -110,6 +116,8 @@ def test_gather_finds_earlier_reported_sweeps_of_the_same_model_and_task(store: 
 def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(store: Store, tmp_path: Path) -> None:
     reported(store, "same")
     reported(store, "halves", in_halves=True)
+    reported(store, "one-ruined", ruins=1)
+    reported(store, "ruins-unknown", ruins=None)
     reported(store, "shorter", training={"steps": 24})
     reported(store, "other-objective", objective={"metric": "eval/pass_at_k"})
     last = reported(store, "last")
@@ -122,6 +130,8 @@ def test_gather_brings_the_confirm_results_of_configs_that_both_sweeps_have(stor
         id_: dict.fromkeys([10, 11, 12], pytest.approx(same - 0.05)) for id_ in configs
     }
     assert earlier["halves"].measured_by == "eval/confirm_part/avg_at_k"
+    assert sorted(map(len, earlier["one-ruined"].confirmed.values())) == [2, 3]
+    assert earlier["ruins-unknown"].confirmed == {}
     assert earlier["shorter"].confirmed == earlier["other-objective"].confirmed == {}
 
 
