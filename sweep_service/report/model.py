@@ -88,8 +88,8 @@ class StageResult(ReportPart):
     sd: float | None
     """Standard deviation over seeds; None for one seed."""
     low: float | None
-    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, for equal values, and
-    for the tune stage: its seeds chose the config, so an interval around its mean would be too high."""
+    """95 % interval of the mean (Student's t over seeds); None for fewer than 3 seeds, for equal values, with a ruined
+    run, and for the tune stage: its seeds chose the config, so an interval around its mean would be too high."""
     high: float | None
     seeds: list[SeedValue]
 

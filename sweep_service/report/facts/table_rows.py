@@ -100,7 +100,9 @@ def _stage(trials: Sequence[TrialRow], stage: Stage) -> StageResult | None:
     if not seeds:
         return None
     result = mean_interval([seed.value for seed in seeds])
-    low, high = (result.low, result.high) if stage is Stage.CONFIRM else (None, None)  # selection voids a tune interval
+    # selection voids an interval of the tune stage, and a spread with ruins in it tells little of how often they come
+    known = stage is Stage.CONFIRM and not any(trial.ruined for trial in own)
+    low, high = (result.low, result.high) if known else (None, None)
     return StageResult(n=len(seeds), planned=len(own), mean=result.mean, sd=result.sd, low=low, high=high, seeds=seeds)
 
 

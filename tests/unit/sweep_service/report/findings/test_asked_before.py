@@ -38,10 +38,7 @@ def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)
 
 def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> None:
     report, found = pooled()
-    assert (
-        "betas-0 (swp_0) confirmed the same two configs on 2 other seeds. Over all 6 seeds the difference in sound runs is"
-        in found
-    )
+    assert "betas-0 (swp_0) confirmed the same two configs on 2 other seeds. Over all 6 seeds" in found
     comparison = report.verdict.comparison
     rows = {row.id: row for row in report.configs}
     values = [
