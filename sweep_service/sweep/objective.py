@@ -185,7 +185,7 @@ def means_of_all(
     """Return the means of some configs over all their trials that have an objective, of both stages, by config id.
 
     Where one lacks a trial that another one has, a mean would tell which seeds and stages it has, too. Then they are
-    the configs' parts of the least-squares fit of result = config + seed of a stage, found by turns.
+    what the least-squares fit of result = config + seed of a stage, found by turns, gives all configs on all seeds.
     """
     own: dict[str, dict[tuple[Stage, int], float]] = {id_: {} for id_ in config_ids}
     for trial in trials:
@@ -195,7 +195,8 @@ def means_of_all(
     every = {seed: None for values in own.values() for seed in values}
     if all(values.keys() == every.keys() for values in own.values()):
         return means
+    luck: dict[tuple[Stage, int], float] = {}
     for _ in range(_TURNS):
         luck = {seed: fmean(own[id_][seed] - means[id_] for id_ in own if seed in own[id_]) for seed in every}
         means = {id_: fmean(value - luck[seed] for seed, value in values.items()) for id_, values in own.items()}
-    return means
+    return {id_: mean + fmean(luck.values()) for id_, mean in means.items()}

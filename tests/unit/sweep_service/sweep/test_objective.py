@@ -170,6 +170,7 @@ def test_a_config_that_lacks_a_trial_is_not_judged_by_the_seeds_that_it_has() ->
     cells = [(row, seed, value) for row, of in enumerate(results.values()) for seed, value in enumerate(of) if value]
     design = np.array([[row == one for one in range(3)] + [seed == one for one in range(4)] for row, seed, _ in cells])
     fitted = np.linalg.lstsq(design.astype(float), np.array([value for *_, value in cells]), rcond=None)[0]
+    assert means["a"] == pytest.approx(plain["a"])  # it has all
     assert means["a"] - means["b"] == pytest.approx(fitted[0] - fitted[1])
     assert means["a"] - means["c"] == pytest.approx(fitted[0] - fitted[2])
     assert means_of_all(["a"], trials, values) == {"a": pytest.approx(plain["a"])}
