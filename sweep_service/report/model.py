@@ -218,6 +218,8 @@ class Comparison(ReportPart):
     """Degrees of freedom of that part."""
     num_problems: int | None = None
     """Number of validation problems that the interval counts; None where it counts seeds alone."""
+    num_groups: int | None = None
+    """Number of independent ones among them: problems of one group count once; None where problems do not count."""
     problem_error: float | None = None
     """The part of the standard error that other problems would change."""
     problem_df: int | None = None
