@@ -459,7 +459,7 @@ def _counts(trial_id: str, right_P: Numbers, samples: int) -> ProblemCounts:
 
 @lru_cache(maxsize=64)
 def _names(problems: int) -> tuple[str, ...]:
-    return tuple(f"{number:016x}" for number in range(problems))
+    return tuple(f"{number:012x}0000" for number in range(problems))
 
 
 def arm_of(config: Config | ConfigRow, arms: Arms) -> int:

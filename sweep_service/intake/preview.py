@@ -9,6 +9,7 @@ from sweep_service.intake.catalog_check import Catalog, name_in_space, read_conf
 from sweep_service.intake.data_check import READER, DataReader
 from sweep_service.intake.whole_check import missing_rewards
 from sweep_service.sweep.plan import SweepPlan
+from sweep_service.sweep.plan_warnings import groups_warning
 from sweep_service.sweep.spec import SweepSpec
 from trainers.catalog.entries import DatasetEntry
 from trainers.config import TrainingConfig, WordProblemsTask
@@ -68,6 +69,7 @@ def with_data(plan: SweepPlan, spec: SweepSpec, checked: CheckedData, cache: Pat
     if (preview := checked.preview) is not None:
         config = next(iter(read_configs(spec).values()))
         warnings = [*plan.warnings, *_warnings(config, preview), *_half_prompt(config, Catalog(cache))]
+        warnings += [alike] if (alike := groups_warning(spec, preview.data)) else []
         changes |= {"prompts": preview.prompts, "data": preview.data, "warnings": warnings}
     return plan.model_copy(update=changes)
 

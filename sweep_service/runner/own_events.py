@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from trainers.evaluation.estimates import Counts, average_pass_at_k
 from trainers.evaluation.problem_counts import ProblemCounts
-from trainers.evaluation.problem_parts import PARTS, part_metric, split_problems
+from trainers.evaluation.problem_parts import PARTS, digest_name, part_metric, split_problems
 from trainers.json_text import RepeatedKey, unique_keys
 
 MAX_LINE: Final = 1 << 20
@@ -76,6 +76,7 @@ class _EvaluationEvent(_Event):
     step: _Step
     metrics: _Metrics = {}
     problems: dict[str, tuple[_Count, _Count]] | None = Field(default=None, min_length=1)
+    groups: dict[str, str] = {}
 
 
 class _CheckpointEvent(_Event):
@@ -239,12 +240,16 @@ class OwnEvents:
         _check_given(metrics, counted=event.problems is not None)
         written: dict[str, Any] = {"type": "evaluation", "step": event.step, "metrics": metrics}
         events = [written]
+        if event.problems is None and event.groups:
+            raise BadEvent("it has `groups` but no `problems`, which these are groups of; give both, or neither")
         if event.problems is None and self._names is not None:
             raise BadEvent("it has no `problems`, as the evaluation before had; give the same ones each time")
         if event.problems is not None:
-            counts = _counts(event.problems)
+            counts = _counts(event.problems, event.groups)
             if self._names not in (None, tuple(counts.names)):
-                raise BadEvent("its problems are not those of the evaluation before; use the same ones each time")
+                raise BadEvent(
+                    "its problems or groups are not those of the evaluation before; use the same ones each time"
+                )
             if self._names is None:
                 events.insert(0, {"type": "problems", "digest": counts.digest, "names": counts.names})
             self._names = tuple(counts.names)
@@ -272,14 +277,28 @@ def _check_given(metrics: Mapping[str, float | None], *, counted: bool) -> None:
             raise BadEvent(f"{name} {value} is below 0; give a number from 0 on, or leave it out")
 
 
-def _counts(problems: Mapping[str, tuple[int, int]]) -> ProblemCounts:
-    """Name problems by a digest, as ours are, so that no order of the names decides which half one is in."""
+def _counts(problems: Mapping[str, tuple[int, int]], groups: Mapping[str, str]) -> ProblemCounts:
+    """Name problems by a digest, as ours are, so that no order of the names decides which half one is in.
+
+    Args:
+        problems: right and judged samples by name.
+        groups: groups by name; a problem that has none, or an empty one, is on its own.
+    """
+    if unknown := sorted(set(groups) - set(problems)):
+        more = f" and {len(unknown) - 1} more" if unknown[1:] else ""
+        raise BadEvent(f"`groups` names {unknown[0][:100]!r}{more}, which `problems` does not; give names of problems")
     for name, (right, judged) in problems.items():
         if right > judged:
             raise BadEvent(f"problem {name[:100]!r} has {right} right samples of {judged}; give [right, judged]")
-    named = {hashlib.sha256(name.encode()).hexdigest()[:_NAME_DIGITS]: counts for name, counts in problems.items()}
+    named = {_digest(name, groups.get(name, "")): counts for name, counts in problems.items()}
     names = sorted(named)
     return ProblemCounts(names, [named[name][1] for name in names], [named[name][0] for name in names])
+
+
+def _digest(name: str, group: str) -> str:
+    if group:
+        return digest_name(group, name, grouped=True)
+    return hashlib.sha256(name.encode()).hexdigest()[:_NAME_DIGITS]
 
 
 def _scores(counts: ProblemCounts) -> dict[str, float | None]:

@@ -9,6 +9,7 @@ from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 from trainers.config import TransformersEngine
 from trainers.evaluation.problem_parts import MIN_PROBLEMS
+from trainers.tasks.data_record import DataRecord
 
 _RARE: Final = 0.1
 """Rate of ruin below which a plan does not ask for more seeds."""
@@ -40,7 +41,8 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
             "points of the space differ in lengths or batches: the probe is of the most expensive one, the cost of the "
             "others is scaled by their tokens"
         )
-    if too_few := problems_warning(spec, measured.figures.validation_problems):
+    figures = measured.figures
+    if too_few := problems_warning(spec, figures.validation_groups or figures.validation_problems):
         warnings.append(too_few)
     return warnings
 
@@ -124,7 +126,7 @@ def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
     """Return a warning if the validation problems are too few to show two configs alike, with luck on each; else None.
 
     Args:
-        validation_problems: number of all of them, of which a confirm stage may use a half.
+        validation_problems: number of all that are independent, of which a confirm stage may use a half.
     """
     confirm, relevant = spec.seeds.confirm, spec.objective.relevant
     if confirm is None or spec.objective.metric == "eval/reward_mean":
@@ -136,8 +138,22 @@ def problems_warning(spec: SweepSpec, validation_problems: int) -> str | None:
         return None
     which = "half of them, on which no config is chosen" if halved else "all of them"
     return (
-        f"{validation_problems} validation problems, of which the confirm stage counts {which}: if configs have luck "
-        f"of their own on each (sd {LUCK:g}), no number of seeds narrows a difference below ±"
+        f"{validation_problems} independent validation problems, of which the confirm stage counts {which}: if configs "
+        f"have luck of their own on each (sd {LUCK:g}), no number of seeds narrows a difference below ±"
         f"{_BOUND * LUCK / math.sqrt(max(1, problems)):.2g}; to show that two are alike within objective.relevant "
         f"{relevant:g} takes about {needed}{' in that half' if halved else ''}"
     )
+
+
+def groups_warning(spec: SweepSpec, data: DataRecord) -> str | None:
+    """Return a warning if validation problems are alike, so that fewer are independent than there are; else None."""
+    if (alike := data.alike) is None:
+        return None
+    text = (
+        f"{data.validation.problems} validation problems, {alike.groups} of them independent (up to {alike.largest} "
+        "are alike): the report's intervals count the independent ones"
+    )
+    halves = spec.seeds.confirm is not None and spec.seeds.confirm.problems != "same"
+    if halves and alike.groups < 2 * MIN_PROBLEMS <= data.validation.problems:
+        text += f"; halves need {2 * MIN_PROBLEMS}, so the problems that choose the configs measure them, too"
+    return text

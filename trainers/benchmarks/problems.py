@@ -5,6 +5,7 @@ What is not exactly that benchmark is refused.
 
 import hashlib
 import json
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ class BenchmarkProblem(Frozen):
     problem: str = Field(min_length=1, description="The text, LaTeX kept; unique.")
     answer: str = Field(min_length=1, description="The final answer alone.")
     source: str = Field(description="Its source.")
+    group: str = Field(default="", exclude_if=operator.not_, description="Problems that are alike share it.")
 
 
 class ProblemSet(NamedTuple):
@@ -107,7 +109,7 @@ def read_upstream(name: str, files: Sequence[Path], source: str) -> list[Benchma
     Raises: ConfigError, if they cannot be read or do not hold this benchmark.
     """
     records = [row for file in files for row in read_rows(file)]
-    if records and all(record.keys() == BenchmarkProblem.model_fields.keys() for record in records):
+    if records and all(record.keys() | {"group"} == BenchmarkProblem.model_fields.keys() for record in records):
         problems = list[BenchmarkProblem]()
         for number, record in enumerate(records, 1):
             try:
@@ -122,19 +124,24 @@ def read_upstream(name: str, files: Sequence[Path], source: str) -> list[Benchma
 def converted(name: str, records: Iterable[Mapping[str, Any]], source: str) -> list[BenchmarkProblem]:
     """Return the distinct problems of records, in order and numbered; files made for avg@k repeat each problem k times.
 
-    Raises: ConfigError, if a record has no problem or answer, answers contradict, or the number is not the benchmark's.
+    Raises: ConfigError, if a record has no problem or answer, answers or groups contradict, or the number is not the
+        benchmark's.
     """
-    answers, faults = dict[str, str](), list[str]()
+    answers, groups, faults = dict[str, str](), dict[str, str](), list[str]()
     for number, record in enumerate(records, 1):
         problem, answer = _problem(record), _answer(record)
         if problem is None or answer is None:
             faults.append(f"{source}, record {number}: no problem or no answer among {', '.join(record)}")
         elif answers.setdefault(problem, answer) != answer:
             faults.append(f"{source}, record {number}: answer {answer!r}, but {answers[problem]!r} before")
+        elif groups.setdefault(problem, group := _group(record)) != group:
+            faults.append(f"{source}, record {number}: group {group!r}, but {groups[problem]!r} before")
     if faults:
         raise ConfigError(*faults[:3])
     problems = [
-        BenchmarkProblem(id=f"{name}-{number:04d}", problem=problem, answer=answer, source=source)
+        BenchmarkProblem(
+            id=f"{name}-{number:04d}", problem=problem, answer=answer, source=source, group=groups[problem]
+        )
         for number, (problem, answer) in enumerate(answers.items(), 1)
     ]
     check_problems(name, problems, source)
@@ -147,6 +154,12 @@ def _problem(record: Mapping[str, Any]) -> str | None:
     if isinstance(text, list):
         text = text[-1]["content"] if text else None
     return text if isinstance(text, str) and text else None
+
+
+def _group(record: Mapping[str, Any]) -> str:
+    """Return the group that a record names, a text or a whole number; empty without one."""
+    group = record.get("group")
+    return str(group).strip() if isinstance(group, str | int) and not isinstance(group, bool) else ""
 
 
 def _answer(record: Mapping[str, Any]) -> str | None:

@@ -13,10 +13,15 @@ from trainers.benchmarks.samples import BenchmarkSample
 from trainers.evaluation.estimates import Counts, Estimate, average, average_pass_at_k, majority_right, mean
 
 RESULT_FILE: Final = "result.json"
+_NO_GROUPS: Final[Mapping[str, str]] = {}
 
 
-def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
-    """Return scores over problems with standard errors, figures over samples, a row for each problem, and the job."""
+def result(job: Job, samples: Iterable[BenchmarkSample], alike: Mapping[str, str] = _NO_GROUPS) -> dict[str, Any]:
+    """Return scores over problems with standard errors, figures over samples, a row for each problem, and the job.
+
+    Args:
+        alike: group of each problem that has one, by its id.
+    """
     groups = dict[str, list[BenchmarkSample]]()
     for sample in samples:
         groups.setdefault(sample.problem, []).append(sample)
@@ -32,6 +37,7 @@ def result(job: Job, samples: Iterable[BenchmarkSample]) -> dict[str, Any]:
                 "right": sum(sample.correct for sample in judged[name]),
                 "truncated": sum(sample.truncated for sample in group),
                 "tokens_mean": mean([sample.tokens for sample in group]),
+                **({"group": alike[name]} if name in alike else {}),
             }
             for name, group in groups.items()
         ],

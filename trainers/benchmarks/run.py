@@ -139,7 +139,8 @@ def run(
         if model and prepared.unfinished:
             _sample(prepared, model, batch, stopping, progress)
         evaluation = prepared.evaluation
-        content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE))
+        alike = {problem.id: problem.group for problem in evaluation.problems if problem.group}
+        content = result(evaluation.job, read_samples(evaluation.folder / SAMPLES_FILE), alike)
         write_whole(evaluation.folder / RESULT_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
         yield Finished(evaluation, content)
 

@@ -1,5 +1,6 @@
 """The rows and columns of a dataset that become problems."""
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -80,6 +81,13 @@ class DataConfig(Frozen):
         default=None, min_length=1, description="The answer is what follows the last such text; null: the whole column."
     )
     answer_boxed: bool = Field(default=False, description="The answer stands in the column's last \\boxed{}.")
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        exclude_if=operator.not_,
+        description="Column with the group of problems that are alike, a text or number: those that are validated on "
+        "count as one problem. A row without one is a problem on its own.",
+    )
     filter: Filter = Field(
         default={}, description="Columns and what they may hold: values, or {min, max}. Other rows are left out."
     )

@@ -126,6 +126,11 @@ class WordProblemsTask(Frozen):
                 f"apart_from has {self.validation.benchmark}, which validation.benchmark validates on; take it out of "
                 "apart_from: the data is kept apart from it anyway"
             )
+        elif self.data.group is not None and self.validation is not None and self.validation.benchmark is not None:
+            yield (
+                f"data.group {self.data.group} is for rows that are validated on, and validation.benchmark names a "
+                "benchmark, whose file says its groups; leave data.group out"
+            )
 
 
 def reward_parts(task: "TaskConfig") -> tuple[str, ...]:

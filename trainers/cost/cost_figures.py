@@ -29,6 +29,7 @@ class CostFigures(Frozen):
     update_s: float = Field(description="Median of the updates.")
     updates: int
     validation_problems: int
+    validation_groups: int | None = Field(default=None, description="Independent ones among them; null: not counted.")
     evaluated_completions: int
     evaluation_s: float = Field(description="Sampling and judging them.")
     checkpoint_s: float

@@ -122,6 +122,7 @@ class CostProbeTrainer(PolicyTrainer):
                 "update_s": median(self._updates_s),
                 "updates": len(self._updates_s),
                 "validation_problems": len(self._task.validation),
+                "validation_groups": len({problem.group_text for problem in self._task.validation}),
                 "evaluation_s": seconds["evaluation"],
                 "checkpoint_s": seconds["checkpoint"],
                 "peak_mib": highest,

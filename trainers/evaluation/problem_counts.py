@@ -4,9 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from trainers.evaluation.problem_parts import digest_name
 from trainers.tasks.base import Judgement, Problem
-
-_PROMPT, _ANSWER = 12, 4  # hexadecimal digits
 
 
 class ProblemCounts(NamedTuple):
@@ -42,7 +41,8 @@ def count_problems(problems: Sequence[Problem], groups: Sequence[Sequence[Judgem
 def problem_name(problem: Problem) -> str:
     """Name a problem by its content: 12 digits of its prompt's SHA-256 and 4 of its answer's.
 
-    Names sort by the prompt's digest, whatever the answer.
+    One with a group has 12 of the group's, and 12 of prompt and answer. Names sort by their first 12 digits, which are
+    the problem's group (`problem_group`): problems with one prompt are a group, whatever their answers.
     """
-    prompt, answer = (hashlib.sha256(text.encode()).hexdigest() for text in (problem.prompt, problem.answer))
-    return prompt[:_PROMPT] + answer[:_ANSWER]
+    content = f"{problem.prompt}\0{problem.answer}" if problem.group else problem.answer
+    return digest_name(problem.group_text, content, grouped=bool(problem.group))

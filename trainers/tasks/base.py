@@ -23,6 +23,8 @@ class Problem(NamedTuple):
     """JSON object of the row's other columns that rewards read; empty where they read none."""
     turns_json: str = ""
     """JSON list of the chat's turns before the prompt, each its role and content; empty where there are none."""
+    group: str = ""
+    """The problems that it resembles have the same; empty for a problem on its own."""
 
     @property
     def turns(self) -> list[tuple[str, str]]:
@@ -36,6 +38,11 @@ class Problem(NamedTuple):
         return "\n".join([*before, self.prompt]) if before else self.prompt
 
     @property
+    def group_text(self) -> str:
+        """The text that problems of one group share: the group that data give, else the prompt."""
+        return self.group or self.prompt
+
+    @property
     def columns(self) -> dict[str, Any]:
         """The values of the row's other columns that rewards read, by column."""
         return json.loads(self.columns_json or "{}")
@@ -43,7 +50,8 @@ class Problem(NamedTuple):
     @property
     def content(self) -> tuple[str, ...]:
         """The texts that go into a digest of problems."""
-        return self if self.turns_json else self[:3] if self.columns_json else self[:2]
+        texts = self[:4] if self.turns_json else self[:3] if self.columns_json else self[:2]
+        return (*texts, self.group) if self.group else texts
 
 
 class Completion(NamedTuple):

@@ -42,7 +42,7 @@ def benchmark_rows(name: str, cache: Path, place: str, columns: Collection[str] 
             path = entry_folder(cache, BenchmarkEntry, name) / "problems.jsonl"
         content = path.read_bytes()
         rows = [json.loads(line) for line in content.splitlines() if line.strip()]
-        problems = [Problem(str(row["problem"]), str(row["answer"])) for row in rows]
+        problems = [Problem(str(row["problem"]), str(row["answer"]), group=str(row.get("group", ""))) for row in rows]
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, Self
 
@@ -45,6 +46,19 @@ class Problems(Frozen):
         return cls(problems=count, sha256=digest.hexdigest())
 
 
+class Groups(Frozen):
+    """Groups of problems that are alike; problems of different groups are independent."""
+
+    groups: int
+    largest: int = Field(description="Problems of the largest one.")
+
+    @classmethod
+    def of(cls, problems: Iterable[str]) -> Self:
+        """Count groups, given as the `Problem.group_text` of each problem."""
+        sizes = Counter(problems)
+        return cls(groups=len(sizes), largest=max(sizes.values(), default=0))
+
+
 class Source(Frozen):
     """A file that rows were read from."""
 
@@ -79,11 +93,18 @@ class DataRecord(Frozen):
     sources: tuple[Source, ...] = Field(default=(), description="Files; none: the code makes the problems.")
     training: Problems
     validation: Problems
+    validation_groups: Groups | None = Field(default=None, description="Of `validation`; null: not counted.")
     left_out: Mapping[Reason, Problems] = Field(default={}, description="By reason; reasons without rows are missing.")
     repeated: int = Field(default=0, description="Rows kept whose problem an earlier one has, up to layout.")
     contradicting: int = Field(default=0, description="Those of them whose answer is another text.")
     prompt_tokens: Tokens | None = Field(default=None, description="null: not counted.")
     rewards: tuple[RewardRecord, ...] = Field(default=(), description="First the one that says what is correct.")
+
+    @property
+    def alike(self) -> Groups | None:
+        """The groups of problems to validate on, if some problems are alike; None if all are independent."""
+        groups = self.validation_groups
+        return groups if groups is not None and groups.groups < self.validation.problems else None
 
 
 class Prompt(Frozen):
@@ -142,7 +163,10 @@ def lines(prompt: Prompt) -> str:
 
 def data_facts(data: DataRecord) -> list[str]:
     """Describe a run's data, a line for each fact."""
-    facts = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on"]
+    independent = (
+        f", {alike.groups} of them independent: up to {alike.largest} are alike" if (alike := data.alike) else ""
+    )
+    facts = [f"{data.training.problems} problems to train on, {data.validation.problems} to validate on{independent}"]
     facts += [f"{source.ref}, {source.split}: {source.rows} rows" for source in data.sources]
     facts += [f"left out: {left.problems} that {REASONS[reason]}" for reason, left in data.left_out.items()]
     if data.repeated:

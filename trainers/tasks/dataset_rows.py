@@ -151,7 +151,8 @@ def _read(
         if value is MISSING:
             raise ValueError(_lacking(column, reward_columns[column]))
     columns_json = json.dumps(values, sort_keys=True) if values else ""
-    return Problem(problem, answer, columns_json, json.dumps(turns) if turns else "")
+    group = _group(row, data.group) if data.group is not None else ""
+    return Problem(problem, answer, columns_json, json.dumps(turns) if turns else "", group)
 
 
 def _prompt(row: Mapping[str, Any], data: DataConfig) -> tuple[list[Turn], str]:
@@ -263,6 +264,13 @@ def _answer(row: Mapping[str, Any], data: DataConfig, problem: str) -> str:
     return text
 
 
+def _group(row: Mapping[str, Any], column: str) -> str:
+    value = _number_as_text(value_at(row, column))
+    if value is not None and value is not MISSING and not isinstance(value, str):
+        raise ValueError(f"{column} is {shown(value)}; the group must be a text or a number, or missing")
+    return plain_text(value, column)
+
+
 def _check_reply(data: DataConfig, role: str, before: Sequence[Turn], problem: str) -> None:
     """Refuse a turn of a chat that is no reply to the prompt. Raises: ValueError."""
     chat = data.answer.rsplit(".", 2)[0]
@@ -283,8 +291,7 @@ class _Paths:
 
     def __init__(self, data: DataConfig) -> None:
         self._data = data
-        places = [*((column, "prompt") for column in data.prompt_columns), (data.answer, "answer")]
-        self._open = {path: setting for path, setting in places if "." in path}
+        self._open = {path: setting for setting, path in _settings(data) if "." in path}
         self._example = dict[str, Mapping[str, Any]]()
 
     def look(self, row: Mapping[str, Any]) -> None:
@@ -305,8 +312,7 @@ class _Paths:
 
 def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[str, str]) -> Iterator[str]:
     """Name the task's columns that no row has, then those of `for_rewards`, each with the reward that reads it."""
-    named = [*(("prompt", column) for column in data.prompt_columns), ("answer", data.answer)]
-    for setting, column in [*named, *((f"filter.{column}", column) for column in data.filter)]:
+    for setting, column in [*_settings(data), *((f"filter.{column}", column) for column in data.filter)]:
         if not _has(columns, column):
             yield f"task.data.{setting}: {data.ref} has no column {column}; it has {', '.join(columns)}"
     for column, reward in for_rewards.items():
@@ -314,6 +320,12 @@ def _absent(data: DataConfig, columns: Mapping[str, None], for_rewards: Mapping[
             f"task.data: the reward {reward} reads the column {column!r}, which {data.ref} does not have; it has "
             f"{', '.join(columns)}"
         )
+
+
+def _settings(data: DataConfig) -> list[tuple[str, str]]:
+    """Return the settings that name a column of which every problem is made, each with the column."""
+    group = [] if data.group is None else [("group", data.group)]
+    return [*(("prompt", column) for column in data.prompt_columns), ("answer", data.answer), *group]
 
 
 def _has(columns: Mapping[str, None], column: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainers.errors import ConfigError
 from trainers.tasks.base import Problem, Task, by_length
-from trainers.tasks.data_record import DataRecord, Problems, Reason, Tokens
+from trainers.tasks.data_record import DataRecord, Groups, Problems, Reason, Tokens
 from trainers.tasks.prompts import chat_prompts, is_chat, misplaced_tokens, token_ids
 from trainers.tasks.word_problems import WordProblems
 
@@ -39,6 +39,7 @@ class PromptedProblems:
             sources=tuple(task.sources),
             training=_digested(self.training),
             validation=_digested(self.validation),
+            validation_groups=_groups(self.validation),
             left_out={reason: Problems.of((row,) for row in rows) for reason, rows in self._left_out.items()},
             repeated=task.repeated,
             contradicting=task.contradicting,
@@ -109,8 +110,16 @@ def data_record(task: Task) -> DataRecord:
     """Return the record of any task's problems."""
     if isinstance(task, PromptedProblems):
         return task.record
-    return DataRecord(training=_digested(task.training), validation=_digested(task.validation))
+    return DataRecord(
+        training=_digested(task.training),
+        validation=_digested(task.validation),
+        validation_groups=_groups(task.validation),
+    )
 
 
 def _digested(problems: Sequence[Problem]) -> Problems:
     return Problems.of(problem.content for problem in problems)
+
+
+def _groups(problems: Sequence[Problem]) -> Groups:
+    return Groups.of(problem.group_text for problem in problems)

@@ -79,7 +79,8 @@ class WordProblems:
                 tested = self._without_benchmarks(rows, benchmarks)
                 held_apart = benchmarks | {self._same(row.prompt) for row in tested}
         with faults.noted():
-            datasets.append(self._without_benchmarks(read_dataset(config.data, cache, columns), held_apart))
+            read = config.data if held_out is None else config.data.model_copy(update={"group": None})
+            datasets.append(self._without_benchmarks(read_dataset(read, cache, columns), held_apart))
         if held_out is not None and held_out.benchmark is not None:
             self.sources = [*self.sources[1:], *self.sources[:1]]  # first what is trained on
             datasets.append([row._replace(prompt=in_text(config.data, row.prompt)) for row in tested])

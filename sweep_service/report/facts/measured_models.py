@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.sweep.benchmark_scores import BenchmarkScore
 from sweep_service.sweep.records import Evaluation
+from trainers.evaluation.problem_parts import digest_name
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,10 @@ class MeasuredModel:
     evaluation: Evaluation
     scores: dict[str, BenchmarkScore]
     rates: dict[str, Mapping[str, float]]
-    """Share of right samples by benchmark and problem; a problem without a judged sample is missing."""
+    """Share of right samples by benchmark and problem, named so that `problem_group` tells its group.
+
+    A problem without a judged sample is missing.
+    """
 
 
 def initial_models(inputs: ReportInputs) -> list[MeasuredModel]:
@@ -34,6 +39,12 @@ def final_models(inputs: ReportInputs) -> dict[str, MeasuredModel]:
     }
 
 
+def _name(row: Mapping[str, Any]) -> str:
+    """Name a problem by its id, which is unique in its benchmark, and by its group if it has one."""
+    group = row.get("group", "")
+    return digest_name(group or row["id"], row["id"], grouped=bool(group))
+
+
 def _measured(inputs: ReportInputs) -> dict[str, MeasuredModel]:
     """Return every model by the id of its evaluation."""
     models = {one.id: MeasuredModel(one, {}, {}) for one in inputs.evaluations}
@@ -41,6 +52,6 @@ def _measured(inputs: ReportInputs) -> dict[str, MeasuredModel]:
         model = models[result.evaluation_id]
         model.scores[result.benchmark] = BenchmarkScore.of(model.evaluation, result)
         model.rates[result.benchmark] = {
-            row["id"]: row["right"] / row["judged"] for row in result.content["problems"] if row["judged"]
+            _name(row): row["right"] / row["judged"] for row in result.content["problems"] if row["judged"]
         }
     return models

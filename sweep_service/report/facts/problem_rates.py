@@ -1,6 +1,8 @@
 """The share of right samples of each validation problem, trial by trial, over a trial's last evaluations."""
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -16,8 +18,9 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
 
     Of a sweep without a confirm stage these are half of the problems, as many as would measure one.
 
-    A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial counts on every
-    problem what the objective says. Empty if the objective is another metric, or trainers did not count.
+    Each occurrence of a problem counts, as in the objective: the second one of a name is `name#1`, of the same
+    `problem_group`. A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial
+    counts on every problem what the objective says. Empty if the objective is another metric, or trainers did not count.
     """
     if inputs.sweep.spec.objective.metric != COUNTED:
         return {}
@@ -36,12 +39,26 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
         if trial.state.evaluations_count and (of_trial := by_trial.get(trial.id)):
             shares: dict[str, list[float]] = {}
             for counts in of_trial:
-                for name, judged, right in zip(counts.names, counts.judged, counts.right, strict=True):
+                keys = _keys(counts.names)
+                for key, name, judged, right in zip(keys, counts.names, counts.judged, counts.right, strict=True):
                     if judged and name in measuring[counts.names]:
-                        shares.setdefault(name, []).append(right / judged)
+                        shares.setdefault(key, []).append(right / judged)
             rates[trial.id] = {name: fmean(values) for name, values in shares.items()}
     everywhere = dict.fromkeys(name for of_trial in rates.values() for name in of_trial)
     if everywhere:
         diverged = [trial for trial in trials if trial.state is TrialState.DIVERGED]
         rates |= {trial.id: dict.fromkeys(everywhere, inputs.sweep.spec.objective.diverged) for trial in diverged}
     return rates
+
+
+@lru_cache(maxsize=64)
+def _keys(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Tell the occurrences of each name apart."""
+    if len(set(names)) == len(names):
+        return names
+    seen = Counter[str]()
+    keys = list[str]()
+    for name in names:
+        keys.append(f"{name}#{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return tuple(keys)

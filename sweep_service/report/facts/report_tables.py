@@ -19,6 +19,7 @@ from sweep_service.sweep.baselines import without_betas
 from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.objective import choose, leader, selection_objectives, trial_objective
 from sweep_service.sweep.records import Config, Role, Stage, Trial
+from trainers.evaluation.problem_parts import problem_group
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class ReportTables:
         """The share of right samples by stage, trial and problem."""
         return {
             stage: {
-                trial_id: {Problem(name, name): share for name, share in shares.items()}
+                trial_id: {Problem(name, problem_group(name)): share for name, share in shares.items()}
                 for trial_id, shares in problem_rates(self.inputs, stage).items()
             }
             for stage in Stage

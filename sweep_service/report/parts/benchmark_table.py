@@ -24,6 +24,7 @@ from sweep_service.report.statistics.differences import Arm, Difference, Pairs, 
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.evaluations import is_measured
 from sweep_service.sweep.records import Role, Stage, Trial, TrialState
+from trainers.evaluation.problem_parts import problem_group
 
 Models = Mapping[int, MeasuredModel]
 """Measured models of one config and stage, by seed."""
@@ -135,7 +136,9 @@ def _arm(one: _Measured, names: Sequence[str], unsteady: Collection[str] = (), w
             continue
         values[trial.seed] = fmean(fmean(model.rates[name].values()) for name in names)
         rates[trial.seed] = {
-            Problem(problem, problem, name): share for name in names for problem, share in model.rates[name].items()
+            Problem(problem, problem_group(problem), name): share
+            for name in names
+            for problem, share in model.rates[name].items()
         }
     return Arm(one.row.id, values, one.row.id not in unsteady, rates)
 

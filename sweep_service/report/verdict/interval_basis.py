@@ -4,7 +4,7 @@ from sweep_service.report.facts.problem_rates import COUNTED
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.formatting import count
 from sweep_service.report.model import Comparison
-from trainers.evaluation.problem_parts import MIN_PROBLEMS
+from trainers.evaluation.problem_parts import MIN_PROBLEMS, problem_group
 
 
 def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
@@ -30,7 +30,10 @@ def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
     seeds = count(comparison.num_seeds, "confirm seed")
     chose = "on which no config was chosen" if inputs.halves else f"which also chose the configs{_why_same(inputs)}"
     if comparison.num_problems is not None:
-        text = f"The interval counts {seeds} and {count(comparison.num_problems, 'validation problem')}, {chose}"
+        problems = count(comparison.num_problems, "validation problem")
+        if comparison.num_groups is not None and comparison.num_groups < comparison.num_problems:
+            problems += f", {comparison.num_groups} of them independent"
+        text = f"The interval counts {seeds} and {problems}, {chose}"
         return f"{text}." if inputs.halves else f"{text}; its lower end allows for that."
     text = f"The interval counts {seeds}, not the choice of validation problems, {_why_uncounted(inputs)}."
     if inputs.halves:
@@ -50,6 +53,13 @@ def _why_same(inputs: ReportInputs) -> str:
     confirm = inputs.sweep.spec.seeds.confirm
     if confirm is not None and confirm.problems == "same":
         return ", as the spec asks"
-    if any(len(set(counts.names)) < 2 * MIN_PROBLEMS for counts in inputs.problem_counts):
-        return f", because there are fewer than {2 * MIN_PROBLEMS}"
+    independent = [len({*map(problem_group, counts.names)}) for counts in inputs.problem_counts]
+    if any(number < 2 * MIN_PROBLEMS for number in independent):
+        return f", because there are fewer than {2 * MIN_PROBLEMS}{_that_differ(inputs)}"
     return ""
+
+
+def _that_differ(inputs: ReportInputs) -> str:
+    """Say which problems are few, where some are alike."""
+    alike = any(len({*map(problem_group, counts.names)}) < len(counts.names) for counts in inputs.problem_counts)
+    return " independent ones" if alike else ""

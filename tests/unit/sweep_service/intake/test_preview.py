@@ -11,11 +11,12 @@ from sweep_service.intake.data_check import DataReader
 from sweep_service.intake.preview import check_data, with_data
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.plan import make_plan
+from sweep_service.sweep.plan_warnings import groups_warning
 from sweep_service.sweep.spec import SweepSpec
 from tests.refusals import refusals
 from tests.unit.trainers.tasks.chats import add_dataset
 from tests.waiting import PATIENT_S, wait_until
-from trainers.tasks.data_record import DataRecord, Preview, Problems
+from trainers.tasks.data_record import DataRecord, Groups, Preview, Problems
 
 NOTHING = Problems(problems=9, sha256="0" * 64)
 SEEN = Preview(
@@ -178,6 +179,14 @@ def test_a_prompt_of_half_of_alpacas_columns_is_warned_of(
     spec = spec_of(training={"task": task})
     shown = with_data(make_plan(spec, None), spec, check_data(spec, tmp_path, DataReader()), tmp_path)
     assert any("shows only one of them" in warning for warning in shown.warnings) is warned
+
+
+def test_a_plan_tells_validation_problems_that_are_alike(tmp_path: Path, trainer: Trainer) -> None:
+    trainer.may_end.set()
+    data = SEEN.data.model_copy(update={"validation_groups": Groups(groups=4, largest=6)})
+    trainer.answer = SEEN.model_copy(update={"data": data})
+    shown = with_data(make_plan(spec_of(), None), spec_of(), check_data(spec_of(), tmp_path, DataReader()), tmp_path)
+    assert groups_warning(spec_of(), data) in shown.warnings
 
 
 def test_all_data_of_a_space_are_read_and_the_first_are_shown(tmp_path: Path, trainer: Trainer) -> None:

@@ -38,7 +38,7 @@ RATES = {
 } | on_seeds(top_k=3)
 NO_BASELINE = {"ppo_clip": False, "dapo": False, "matched": False}
 SAME_PROBLEMS = {"seeds": {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12, 13], "problems": "same"}}}
-NAMES = tuple(f"{number:016x}" for number in range(20))
+NAMES = tuple(f"{number:012x}0000" for number in range(20))
 """Of validation problems."""
 LIMITS: dict[str, Any] = {"resources": {"gpus": 2}, "budget": {"max_trial_hours": 0.01, "max_gpu_hours": 1}}
 

@@ -5,6 +5,7 @@ import os
 import posixpath
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -23,6 +24,7 @@ from sweep_service.sweep.endings import Ending
 from trainers.config import EvaluationConfig
 from trainers.evaluation.evaluate import evaluate
 from trainers.evaluation.problem_counts import problem_name
+from trainers.evaluation.problem_parts import problem_group
 from trainers.tasks.base import Completion, Judgement, Problem
 from trainers.yaml_text import read_yaml
 
@@ -189,8 +191,18 @@ BAD = [
     ([STEP, EVALUATED | {"metrics": {}, "problems": {}}], "at least 1 item"),
     (
         [COUNTED, STEP, COUNTED | {"step": 3, "problems": {"b": [1, 2]}}],
-        "problems are not those of the evaluation before",
+        "problems or groups are not those of the evaluation before",
     ),
+    (
+        [COUNTED, STEP, COUNTED | {"step": 3, "groups": {next(iter(COUNTED["problems"])): "g"}}],
+        "problems or groups are not those of the evaluation before",
+    ),
+    (
+        [COUNTED | {"groups": {"no such": "g", "nor this": "g"}}],
+        "`groups` names 'no such' and 1 more, which `problems` does not; give names of problems",
+    ),
+    ([STEP, EVALUATED | {"groups": {"a": "g"}}], "it has `groups` but no `problems`, which these are groups of"),
+    ([COUNTED | {"groups": {"a": 1}}], "groups.a (1): Input should be a valid string"),
     ([COUNTED, STEP, EVALUATED], "it has no `problems`, as the evaluation before had"),
     ([STEP, EVALUATED | {"metrics": {}, "problems": {"a": [0, 0]}}], "of none of its problems a sample was judged"),
     ([STEP, EVALUATED | {"metrics": {METRIC: 0.5, "eval/pass_at_k": 50}}], "eval/pass_at_k 50.0 is no share"),
@@ -206,6 +218,23 @@ BAD = [
     ([{"type": "failed", "message": "x"}, {"type": "finished"}], "an event follows `failed`; write that one last"),
     ([{"type": "finished", "outcome": "GREAT"}], "outcome ('GREAT'): Input should be 'SUCCEEDED' or 'DIVERGED'"),
 ]
+
+
+def test_problems_of_one_group_lie_in_one_half_and_an_empty_group_is_none() -> None:
+    problems = {f"p{number}": [number, 20] for number in range(20)}
+    plain, _ = took({"type": "evaluation", "step": 0, "problems": problems})
+    groups = {f"p{number}": "family" for number in range(3)} | {"p3": ""}
+    names, evaluation = took({"type": "evaluation", "step": 0, "problems": problems, "groups": groups})
+    sizes = Counter(map(problem_group, names["names"]))
+    assert sorted(sizes.values()) == [1] * 17 + [3]
+    assert len(set(names["names"]) - set(plain["names"])) == 3  # p3 is on its own, as without groups
+    assert evaluation["metrics"]["eval/confirm_part/avg_at_k"] is not None
+    family = next(group for group, size in sizes.items() if size == 3)
+    by_name = dict(zip(names["names"], evaluation["problems"]["right"], strict=True))
+    assert sorted(right for name, right in by_name.items() if problem_group(name) == family) == [0, 1, 2]
+    few = {f"p{number}": f"{number % 15}" for number in range(20)}
+    _, evaluation = took({"type": "evaluation", "step": 0, "problems": problems, "groups": few})
+    assert "eval/tune_part/avg_at_k" not in evaluation["metrics"]  # 15 groups are too few for halves
 
 
 @pytest.mark.parametrize(

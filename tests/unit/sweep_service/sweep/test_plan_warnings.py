@@ -8,9 +8,10 @@ import pytest
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.cost import Measured
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.plan_warnings import problems_warning
+from sweep_service.sweep.plan_warnings import groups_warning, problems_warning
 from sweep_service.sweep.spec import SweepSpec
 from tests.unit.sweep_service.sweep.test_cost import FIGURES, SPEC
+from trainers.tasks.data_record import DataRecord, Groups, Problems
 
 
 def spec(relevant: float = 0.02, confirm: dict[str, Any] | None = None, **changes: Any) -> SweepSpec:
@@ -30,7 +31,7 @@ def test_192_problems_show_a_difference_of_two_hundredths_and_191_do_not() -> No
 def test_half_of_the_problems_measure_the_confirm_stage() -> None:
     assert problems_warning(spec(), 2 * 193) is None
     said = problems_warning(spec(), 20) or ""
-    assert "20 validation problems, of which the confirm stage counts half of them" in said
+    assert "20 independent validation problems, of which the confirm stage counts half of them" in said
     assert f"below ±{1.96 * 0.1 * math.sqrt(2 / 10):.2g};" in said
     assert said.endswith("takes about 193 in that half")
     assert "all of them" in (problems_warning(spec(), 15) or "")  # too few for halves
@@ -38,6 +39,23 @@ def test_half_of_the_problems_measure_the_confirm_stage() -> None:
 
 def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
     assert "takes about 31" in (problems_warning(spec(relevant=0.05), 20) or "")
+
+
+def record(problems: int, groups: int) -> DataRecord:
+    counted = Problems(problems=problems, sha256="")
+    return DataRecord(training=counted, validation=counted, validation_groups=Groups(groups=groups, largest=5))
+
+
+def test_problems_that_are_alike_are_told() -> None:
+    said = groups_warning(spec(), record(80, 61)) or ""
+    assert said.startswith("80 validation problems, 61 of them independent (up to 5 are alike)")
+    assert "halves" not in said
+    assert groups_warning(spec(), record(80, 80)) is None
+    unknown = record(80, 61).model_copy(update={"validation_groups": None})
+    assert groups_warning(spec(), unknown) is None
+    assert "halves need 16, so" in (groups_warning(spec(), record(16, 15)) or "")
+    assert "halves" not in (groups_warning(spec(), record(16, 16)) or "")
+    assert "halves" not in (groups_warning(spec(confirm={"problems": "same"}), record(16, 15)) or "")
 
 
 @pytest.mark.parametrize("changes", [{"seeds": {"tune": [0]}}, {"objective": {"metric": "eval/reward_mean"}}])
@@ -58,4 +76,6 @@ def test_a_search_for_more_configs_than_there_are_is_told_so(values: list[float]
 
 def test_a_plan_with_a_probe_knows_the_number_of_problems() -> None:
     assert problems_warning(spec(), 10) in make_plan(spec(), None, Measured(FIGURES, 0.0)).warnings
+    alike = FIGURES.model_copy(update={"validation_groups": 4})
+    assert problems_warning(spec(), 4) in make_plan(spec(), None, Measured(alike, 0.0)).warnings
     assert not any("EQUIVALENT" in text for text in make_plan(spec(), None).warnings)

@@ -117,6 +117,18 @@ def test_only_numbers_lose_their_commas(answer: Any, kept: str) -> None:
     assert converted("aime24", records, "here")[0].answer == kept
 
 
+def test_a_column_with_the_group_is_kept_and_files_without_one_stay_as_they_are(tmp_path: Path) -> None:
+    records = [{"problem": f"{n}?", "answer": "1", "group": group} for n, group in enumerate(["a", 7, None, True])]
+    problems = converted("own", [*records, records[0]], "here")
+    assert [problem.group for problem in problems] == ["a", "7", "", ""]
+    assert ["group" in json.loads(line) for line in jsonl(problems).splitlines()] == [True, True, False, False]
+    file = tmp_path / "own.jsonl"
+    file.write_text(jsonl(problems))
+    assert read_upstream("own", [file], "here") == problems
+    with pytest.raises(ConfigError, match="record 2: group 'b', but 'a' before"):
+        converted("own", [records[0], records[0] | {"group": "b"}], "here")
+
+
 def test_records_that_contradict_or_lack_something_are_refused() -> None:
     records = [{"problem": "a", "answer": "1"}, {"problem": "a", "answer": "2"}, {"text": "b"}, {"problem": "c"}]
     with pytest.raises(ConfigError) as refusal:

@@ -247,6 +247,8 @@ def test_a_result_leaves_out_what_could_not_be_judged(tmp_path: Path) -> None:
         {"id": "a", "judged": 3, "right": 2, "truncated": 1, "tokens_mean": 7.5},
         {"id": "b", "judged": 4, "right": 0, "truncated": 1, "tokens_mean": 7.5},
     ]
+    grouped = result(_evaluation(tmp_path, samples=4).job, samples, {"b": "g"})["problems"]
+    assert [row.get("group") for row in grouped] == [None, "g"]
     figures = content["samples"]
     assert (figures["count"], figures["failed_share"], figures["timed_out_share"]) == (8, 1 / 8, 1 / 8)
     assert (figures["unanswered_share"], figures["truncated_share"], figures["tokens_max"]) == (1 / 7, 1 / 4, 9)

@@ -10,7 +10,7 @@ from trainers.config import ExpressionsTask, WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks import make_task
 from trainers.tasks.base import Completion
-from trainers.tasks.data_record import Problems
+from trainers.tasks.data_record import Groups, Problems, data_facts
 from trainers.tasks.prompted_problems import PromptedProblems, data_record
 from trainers.tasks.word_problems import WordProblems
 
@@ -168,6 +168,21 @@ def test_other_problems_answers_or_templates_have_other_digests(tmp_path: Path) 
     again = asked(tmp_path / "5", rows(20), tokenizer)
     assert again.record == found[0].record
     assert again.recipe == found[0].recipe
+
+
+def test_validation_problems_that_are_alike_are_told(tmp_path: Path) -> None:
+    given = [*rows(20), *([rows(20)[9]] * 2)]
+    record = asked(tmp_path, given, chats.base_tokenizer()).record
+    assert record.validation_groups == record.alike == Groups(groups=2, largest=3)
+    assert (
+        data_facts(record)[0] == "18 problems to train on, 4 to validate on, 2 of them independent: up to 3 are alike"
+    )
+    plain = asked(tmp_path / "plain", rows(20), chats.base_tokenizer()).record
+    assert (plain.alike, data_facts(plain)[0]) == (None, "18 problems to train on, 2 to validate on")
+    grouped = [row | {"kind": "g"} for row in rows(20)]
+    kinds = asked(tmp_path / "kinds", grouped, chats.base_tokenizer(), data={"group": "kind"}).record
+    assert kinds.alike == Groups(groups=1, largest=2)
+    assert kinds.validation.sha256 != plain.validation.sha256
 
 
 def test_a_task_made_by_code_is_recorded_too() -> None:

@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.trainers.tasks import make_shop_sums
-from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset
+from tests.unit.trainers.tasks.chats import add_benchmark, add_dataset, write_benchmark
 from trainers.config import WordProblemsTask
 from trainers.errors import ConfigError
 from trainers.tasks.base import Completion, Problem
@@ -229,6 +230,46 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
     write(tmp_path, rows)
     columns = {"ref": "sums", "prompt": "q", "answer": "checked.by.0.value", "suffix": ""}
     assert task(tmp_path, data=columns).training[3] == Problem("What is 3?", "3")
+
+
+def test_problems_have_the_group_of_their_row(tmp_path: Path) -> None:
+    kinds: list[Any] = [{"of": "add"}, {"of": 7}, {"of": 7.0}, {"of": " "}, {"of": None}, {}]
+    write(tmp_path, [line(number, kind=kind) for number, kind in enumerate(kinds)])
+    problems = task(tmp_path, data={"ref": "sums", "group": "kind.of"}, validation_every=2)
+    assert [problem.group for problem in problems.validation] == ["7", "", ""]
+    assert problems.validation[0].content[2:] == ("7",)
+    assert problems.validation[1].content == problems.validation[1][:2]
+
+
+@pytest.mark.parametrize(
+    ("group", "complaint"),
+    [
+        ("familly", "task.data.group: sums has no column familly; it has problem, answer, kind"),
+        ("kind.fro", "task.data.group: no row of sums has kind.fro; in the first, kind has of"),
+        ("kind", 'line 1 and 1 more: kind is {"of": true}; the group must be a text or a number, or missing'),
+        ("kind.of", "line 1 and 1 more: kind.of is true; the group must be a text or a number, or missing"),
+    ],
+)
+def test_a_group_that_is_none_is_refused(tmp_path: Path, group: str, complaint: str) -> None:
+    write(tmp_path, [line(number, kind={"of": True}) for number in range(2)])
+    with pytest.raises(ConfigError, match=re.escape(complaint)):
+        task(tmp_path, data={"ref": "sums", "group": group})
+
+
+def test_groups_are_read_of_the_rows_that_are_validated_on(tmp_path: Path) -> None:
+    add_dataset(
+        tmp_path, "both", {"train": [line(n) for n in range(9)], "test": [line(n + 20, kind="k") for n in range(3)]}
+    )
+    problems = task(tmp_path, data={"ref": "both", "group": "kind"}, validation={"split": "test"})
+    assert [problem.group for problem in problems.validation] == ["k"] * 3
+    with pytest.raises(
+        ValueError, match=r"data\.group kind is for rows that are validated on, and validation\.benchmark"
+    ):
+        task(tmp_path, data={"ref": "both", "group": "kind"}, validation={"benchmark": "aime24"})
+    rows = [{"id": f"{n}", "problem": f"{n}?", "answer": "1", "source": ""} for n in range(2)]
+    write_benchmark(tmp_path, "mine", "\n".join(map(json.dumps, [rows[0] | {"group": "g"}, rows[1]])))
+    tested = task(tmp_path, data={"ref": "both"}, validation={"benchmark": "mine"}).validation
+    assert [problem.group for problem in tested] == ["g", ""]
 
 
 def test_a_path_that_no_row_has_is_refused_with_what_there_is(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from html import unescape
+from statistics import fmean
 
 import pytest
 
 from sweep_service.report.build import build
+from sweep_service.report.facts.measured_models import final_models
 from sweep_service.report.facts.problem_rates import problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
@@ -13,9 +15,10 @@ from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.sweep.records import ProblemCounts, Stage, TrialState
+from tests.unit.sweep_service.report.report_benchmarks import measured_inputs
 from tests.unit.sweep_service.report.report_sweeps import in_halves, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import NAMES, VERDICTS, counted, ending
-from trainers.evaluation.problem_parts import split_problems
+from trainers.evaluation.problem_parts import problem_group, split_problems
 
 HALF = [NAMES[index] for index in split_problems(NAMES)["confirm_part"]]
 
@@ -39,6 +42,36 @@ def test_a_problem_without_a_judged_sample_is_missing() -> None:
     ]
     rates = problem_rates(replace(inputs, problem_counts=tuple(holed)))
     assert {(NAMES[0] in found, found[NAMES[1]]) for found in rates.values()} == {(False, 1)}
+
+
+def test_each_occurrence_of_a_problem_counts_as_the_objective_weighs_it() -> None:
+    names = (*NAMES[:3], NAMES[0], NAMES[0])
+    inputs = counted(sweep_inputs(), names)
+    rates = problem_rates(inputs)
+    keys = [*NAMES[:3], f"{NAMES[0]}#1", f"{NAMES[0]}#2"]
+    assert all(list(found) == keys for found in rates.values())
+    counts = [one for one in inputs.problem_counts if one.trial_id in rates]
+    for trial_id, found in rates.items():
+        shares = [fmean(right / 20 for right in one.right) for one in counts if one.trial_id == trial_id]
+        assert fmean(found.values()) == pytest.approx(fmean(shares))
+    assert problem_group(keys[-1]) == problem_group(NAMES[0])
+
+
+def test_problems_of_a_benchmark_are_told_apart_and_have_their_groups() -> None:
+    inputs = measured_inputs()
+    (plain, *_) = (model.rates["aime24"] for model in final_models(inputs).values())
+    assert len({problem_group(name) for name in plain}) == len(plain) > 1
+    results = [
+        one.model_copy(
+            update={"content": one.content | {"problems": [row | {"group": "g"} for row in one.content["problems"]]}}
+        )
+        for one in inputs.benchmark_results
+    ]
+    (grouped, *_) = (
+        model.rates["aime24"] for model in final_models(replace(inputs, benchmark_results=tuple(results))).values()
+    )
+    assert list(grouped.values()) == list(plain.values())
+    assert len({problem_group(name) for name in grouped}) == 1
 
 
 def test_a_diverged_trial_is_wrong_on_every_problem() -> None:
