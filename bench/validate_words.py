@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from scipy.stats import beta, norm
@@ -22,7 +22,8 @@ from scipy.stats import beta, norm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.truths import Truth, is_false
-from bench.validate_report import Arms, Numbers, Results, Row, simulate
+from bench.validate_report import Arms, Numbers, Results, Row, arm_of, simulate
+from bench.word_worlds import KnownWorld, further_rows
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.sweep.endings import Ending
@@ -36,6 +37,8 @@ FALSE: Final = 0.065
 """Upper end of the 95 % interval of the rate of false words."""
 COVERAGE: Final = 0.92
 """Lower end of that of the coverage of intervals."""
+CALLED_RUINED: Final = 0.01
+"""Share of runs that may count as ruined where none is."""
 _BATCH: Final = 250
 
 
@@ -57,6 +60,11 @@ class Ruinous:
     sd: float = 0.015
     crash_below: float = 0.0
     """Result below which a run of the space crashes instead; the comparators never do."""
+
+    @property
+    def ruins(self) -> bool:
+        """Whether any run may be ruined."""
+        return max(self.rate, self.baseline_rate, self.crash_below) > 0
 
     def deal(self, rng: np.random.Generator) -> Arms:
         """Return one sweep's configs; the better points lie somewhere in the space."""
@@ -107,14 +115,16 @@ class Seen:
     """True if the tie set holds the config that is truly best on average."""
     sound_tie_holds: bool | None
     bound_holds: bool
+    called_ruined: float | None
+    """Share of its runs that count as ruined, in a world where none is."""
 
 
-def judge(world: Ruinous, report: Report, arms: Arms) -> Seen | None:
+def judge(world: KnownWorld, report: Report, arms: Arms) -> Seen | None:
     """Hold a report's words against the truth; None without a comparison."""
     found = report.verdict.comparison
     if found is None:
         return None
-    truths = {row.id: world.truth(arms, (row.number - 2) % len(arms.means_A)) for row in report.configs}
+    truths = {row.id: world.truth(arms, arm_of(row, arms)) for row in report.configs}
     one, other = truths[found.config_id], truths[found.comparator_id]
     sound = average = None
     if found.low is not None and found.high is not None and not found.with_ruined:
@@ -132,6 +142,7 @@ def judge(world: Ruinous, report: Report, arms: Arms) -> Seen | None:
         tie_holds=best.in_set if best else None,
         sound_tie_holds=soundest.in_sound_set if soundest else None,
         bound_holds=one.rate <= found.own.bound,
+        called_ruined=None if world.ruins else float(np.mean([trial.ruined for trial in report.trials])),
     )
 
 
@@ -161,14 +172,14 @@ def rows() -> list[Row]:
         Row(name, world, seeds, differ=world.gain > 0, top_k=max(2, world.better))
         for name, (world, numbers) in worlds.items()
         for seeds in numbers
-    ]
+    ] + further_rows()
 
 
 def run_batch(row: Row, seed: int, batch: int, runs: int) -> list[Seen]:
     """Do a part of a row's runs; the same arguments give the same runs."""
     rng = np.random.default_rng([seed, batch])
-    assert isinstance(row.world, Ruinous)
-    judged = (judge(row.world, *simulate(row, rng)) for _ in range(runs))
+    world = cast("KnownWorld", row.world)
+    judged = (judge(world, *simulate(row, rng)) for _ in range(runs))
     return [seen for seen in judged if seen is not None]
 
 
@@ -206,7 +217,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="rows whose world has this in its name")
     asked = parser.parse_args()
     head = "world", "confirm seeds", "words", "false (upper end)", "interval covers (lower end)", "average's covers"
-    head += ("tie set holds the best on average", "among sound runs", "rate is below its bound")
+    head += (
+        "tie set holds the best on average",
+        "among sound runs",
+        "rate is below its bound",
+        "sound runs called ruined",
+    )
     print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
     missed = list[str]()
     for row, seen in run_rows([row for row in rows() if asked.only in row.name], asked.runs, asked.processes):
@@ -221,6 +237,8 @@ def main() -> int:
         cells = [row.name, str(row.seeds), said, f"{share(false):.1%} ({ends(false)[1]:.1%})"]
         cells += [f"{share(covered):.1%} ({ends(covered)[0]:.1%})"]
         cells += [f"{share(values):.1%}" for values in (average, tied, sound_tied, bounds)]
+        called = [one.called_ruined for one in seen if one.called_ruined is not None]
+        cells.append(f"{np.mean(called):.2%}" if called else "")
         print(f"| {' | '.join(cells)} |", flush=True)
         targets = {
             "false words": ends(false)[1] <= FALSE,
@@ -229,6 +247,7 @@ def main() -> int:
             "tie set": ends(tied)[1] >= 0.95,
             "tie set among sound runs": ends(sound_tied)[1] >= 0.95,
             "bound": share(bounds) >= 0.95,
+            "sound runs called ruined": not called or np.mean(called) <= CALLED_RUINED,
         }
         missed += [f"{row.name}, {row.seeds} seeds: {name}" for name, met in targets.items() if not met]
     if missed:

@@ -1,7 +1,8 @@
 """Claims of the CE-GPPO paper about what beta1 and beta2 do to entropy, held against this sweep.
 
-Where both betas vary, their interaction comes before any average: a claim holds, or fails, only if both ends of the
-other beta show the same sign, and neither if they show opposite ones.
+A claim is about the straight line through the values of the beta that were trained, at every value of the other beta
+at which configs differ in this one. It holds, or fails, only if each of these values shows the sign; if two show
+opposite signs, it does neither. No average can stand for a value.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from sweep_service.report.findings.beta_effects import (
-    END_CONFIDENCE,
     BetaEffect,
     BetaRun,
     beta_effect,
@@ -44,7 +44,7 @@ class _BetaQuestion:
             return _no_pairs(facts, self) if runs else None
         used = steady or everything
         outcome = Holds.UNDECIDED if steady is None else _outcome(steady, self.sign)
-        evidence = [_ends_text(used, self), _average_text(used, self), _no_interval(facts, used.average)]
+        evidence = [_values_text(used, self), _average_text(used, self), _no_interval(facts, used.average)]
         evidence.append(_left_out(used, runs, everything if steady else None))
         text = " ".join(sentence for sentence in evidence if sentence)
         if outcome is Holds.DEPENDS:  # an average would hide what was found
@@ -64,13 +64,14 @@ def _no_pairs(facts: Facts, question: _BetaQuestion) -> Evidence | None:
 
 
 def _outcome(effect: BetaEffect, sign: int) -> Holds:
-    sides = {side(effect.average)}
-    if len(effect.others) > 1:
-        ends = {end.side for end in effect.ends} if effect.ends else {0}
-        if ends == {-1, 1}:
-            return Holds.DEPENDS
-        sides |= ends
-    return Holds.HOLDS if sides == {sign} else Holds.FAILS if sides == {-sign} else Holds.UNDECIDED
+    if _opposed(effect):
+        return Holds.DEPENDS
+    return Holds.HOLDS if effect.sides == {sign} else Holds.FAILS if effect.sides == {-sign} else Holds.UNDECIDED
+
+
+def _opposed(effect: BetaEffect) -> bool:
+    """Return True if two values of the other beta show opposite signs."""
+    return {-1, 1} <= effect.sides
 
 
 def _change(effect: Interval) -> str:
@@ -78,28 +79,30 @@ def _change(effect: Interval) -> str:
 
 
 def _subject(question: _BetaQuestion) -> str:
-    return f"With {question.name} higher by 1, all else equal, the slope of log entropy over training changes by"
+    return f"With {question.name} higher by 1, all else equal, the slope of log entropy over training changes"
 
 
-def _ends_text(effect: BetaEffect, question: _BetaQuestion) -> str:
-    """Describe the effects at both ends of the other beta, and their difference; empty with one value."""
-    if effect.ends is None:
+def _values_text(effect: BetaEffect, question: _BetaQuestion) -> str:
+    """Describe the effect at every value of the other beta, and the difference of the ends; empty with one value."""
+    if len(effect.values) == 1:
         return ""
-    bounds = "no intervals"
-    if effect.ends[0].effect.low is not None:
-        bounds = f"{END_CONFIDENCE:.0%} each".replace("%", " %")
-    lowest, highest = (f"{_change(end.effect)} at {question.other} = {end.other:g}" for end in effect.ends)
-    text = f"{_subject(question)} {lowest} and by {highest} ({bounds}; below 0: it falls faster)."
+    changes = [
+        f"by {_change(value.effect) if value.effect else 'what no seed shows'} at {question.other} = {value.other:g}"
+        for value in effect.values
+    ]
+    known = any(value.effect and value.effect.low is not None for value in effect.values)
+    bounds = f"{_percent(effect)} each" if known else "no intervals"
+    text = f"{_subject(question)} {', '.join(changes[:-1])} and {changes[-1]} ({bounds}; below 0: it falls faster)."
     both = "an interaction of β1 and β2"
-    if {end.side for end in effect.ends} == {-1, 1}:
+    if _opposed(effect):
         contrast = (
             f"So the sign of what {question.name} does depends on {question.other}, and no average stands for it."
         )
     elif effect.interaction is None:
-        contrast = f"No seed has both, so {both} cannot be excluded."
+        contrast = f"No seed has the first and the last, so {both} cannot be excluded."
     else:
         shown = "is shown" if side(effect.interaction) else "cannot be excluded"
-        contrast = f"The second minus the first is {_change(effect.interaction)}: {both} {shown}."
+        contrast = f"The last minus the first is {_change(effect.interaction)}: {both} {shown}."
     return f"{text} {contrast}"
 
 
@@ -108,15 +111,25 @@ def _average_text(effect: BetaEffect, question: _BetaQuestion) -> str:
     if effect.stage is Stage.CONFIRM:
         configs = f"{effect.num_configs} of the confirmed configs"
     one_stage = f"{count(effect.average.n, f'{effect.stage} seed')}, {configs}"
-    if effect.ends is None:
-        only = f"; {question.other} = {effect.others[0]:g} in all of them" if len(effect.others) == 1 else ""
-        return f"{_subject(question)} {_change(effect.average)} (below 0: it falls faster), {one_stage}{only}."
-    if {end.side for end in effect.ends} == {-1, 1}:
+    if len(effect.values) == 1:
+        bounds = f"{_percent(effect)}; " if effect.average.low is not None else ""
+        return (
+            f"{_subject(question)} by {_change(effect.average)} ({bounds}below 0: it falls faster), {one_stage}; "
+            f"{question.other} = {effect.values[0].other:g} in all of them."
+        )
+    if _opposed(effect):
         return f"This is from {one_stage}."
     text = f"On average over the values of {question.other} it changes by {_change(effect.average)}, {one_stage}."
-    if side(effect.average) and {end.side for end in effect.ends} != {side(effect.average)}:
-        text += " That both ends have this sign is not shown, so nothing is decided."
+    sign = side(effect.average)
+    silent = [f"{value.other:g}" for value in effect.values if value.side != sign]
+    if sign and silent:
+        text += f" That {question.name} has this sign at {question.other} = {', '.join(silent)} is not shown, "
+        text += "so nothing is decided."
     return text
+
+
+def _percent(effect: BetaEffect) -> str:
+    return f"{100 * effect.confidence:.3g} %"
 
 
 def _no_interval(facts: Facts, average: Interval) -> str:

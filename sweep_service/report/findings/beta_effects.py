@@ -11,11 +11,14 @@ from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.beta_design import BETAS
 from sweep_service.sweep.records import Stage
 
-END_CONFIDENCE: Final = 0.9
-"""Confidence of the intervals at the two ends of the other beta: each of their bounds holds with 95 %.
+_ONE_SIDED: Final = 0.01
+"""Error of each bound of an interval, for normal errors.
 
-A sign that both ends must have is wrongly given with 5 % at most, since the end that lacks it has to err by itself.
+It leaves room for skewed seeds: where a beta does nothing on average, and its effect over seeds is exponential with
+three times the spread of what trials add, a bound errs in 5 % at most with 3 or 4 seeds (docs/statistics.md).
 """
+_DEPENDS_ERROR: Final = 0.05
+"""Chance that one of all the bounds errs, which opposite signs at two values of the other beta would take."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,17 @@ class BetaRun(SettingPoint):
 
 
 @dataclass(frozen=True)
-class End:
+class EffectAt:
     """Effect of a beta at one value of the other beta."""
 
     other: float
-    effect: Interval
+    effect: Interval | None
+    """None if no seed trained two configs there."""
 
     @property
     def side(self) -> int:
         """Sign of the effect where its interval shows one, else 0."""
-        return side(self.effect)
+        return side(self.effect) if self.effect else 0
 
 
 @dataclass(frozen=True)
@@ -50,17 +54,22 @@ class BetaEffect:
     """Change of the slope of log entropy per unit of a beta, all else equal, on the seeds of one stage."""
 
     stage: Stage
+    confidence: float
+    """Of each interval."""
     average: Interval
     num_configs: int
     """Number of configs that the lines go through."""
-    others: Sequence[float]
-    """Values of the other beta at which configs differ in this one."""
     partial: int
     """Number of seeds left out because they lack too many trials."""
-    ends: tuple[End, End] | None
-    """The effect at the lowest and the highest of `others`, where there are several."""
+    values: Sequence[EffectAt]
+    """The effect at every value of the other beta at which configs differ in this one, in ascending order."""
     interaction: Interval | None
-    """Effect at the highest minus effect at the lowest, on the seeds that have both."""
+    """Effect at the highest minus effect at the lowest of several values, on the seeds that have both."""
+
+    @property
+    def sides(self) -> set[int]:
+        """The signs that the values show; 0 for one that shows none."""
+        return {value.side for value in self.values}
 
 
 def side(effect: Interval) -> int:
@@ -113,27 +122,16 @@ def _of_stage(runs: Sequence[BetaRun]) -> BetaEffect | None:
     if not slopes.by_seed:
         return None
     others = sorted({run.other for run in used})
-    ends, interaction = _ends(used, others)
+    confidence = 1 - 2 * min(_ONE_SIDED, _DEPENDS_ERROR / len(others))
+    at = {other: seed_slopes(run for run in used if run.other == other).by_seed for other in others}
+    lowest, highest = at[others[0]], at[others[-1]]
+    apart = [highest[seed] - lowest[seed] for seed in lowest if seed in highest] if len(others) > 1 else []
     return BetaEffect(
         stage=used[0].stage,
-        average=mean_interval([*slopes.by_seed.values()]),
+        confidence=confidence,
+        average=mean_interval([*slopes.by_seed.values()], confidence),
         num_configs=len({run.config_id for run in used}),
-        others=others,
         partial=slopes.partial,
-        ends=ends,
-        interaction=interaction,
+        values=[EffectAt(other, mean_interval([*by.values()], confidence) if by else None) for other, by in at.items()],
+        interaction=mean_interval(apart, confidence) if apart else None,
     )
-
-
-def _ends(runs: Sequence[BetaRun], others: Sequence[float]) -> tuple[tuple[End, End] | None, Interval | None]:
-    """Return the effect at both ends of the other beta, and the mean over seeds of their difference."""
-    if len(others) < 2:
-        return None, None
-    lowest, highest = (
-        seed_slopes(run for run in runs if run.other == other).by_seed for other in (others[0], others[-1])
-    )
-    if not lowest or not highest:
-        return None, None
-    low_end, high_end = (mean_interval([*slopes.values()], END_CONFIDENCE) for slopes in (lowest, highest))
-    apart = [highest[seed] - lowest[seed] for seed in lowest if seed in highest]
-    return (End(others[0], low_end), End(others[-1], high_end)), mean_interval(apart) if apart else None

@@ -28,6 +28,10 @@ _WORTH_IT: Final = 100
 """Most seeds that are worth a command, where sound runs have given an answer already."""
 _NEARLY: Final = 0.9
 """Share of what very many seeds reach that is worth training for."""
+_ALIKE: Final = (
+    "This assumes further runs like those so far: a ruined one may leave the verdict undecided, and if a lower kind of "
+    "runs is still unseen, the low end of the range is the safer promise."
+)
 _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
@@ -84,8 +88,8 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
     text = (
         f"{count(more, 'more confirm seed')} {'finds' if more == 1 else 'find'} a true difference of {relevant:g} with "
         f"{_percent(reached)} probability, given the results so far ({_percent(low)} to {_percent(high)}, by how well "
-        f"the spread is known): {_estimate(seen)}. Train them on all confirmed configs: sweeps extend {ask.sweep_id} "
-        f"--confirm-seeds {more}"
+        f"the spread is known): {_estimate(seen)}. {_ALIKE} Train them on all confirmed configs: "
+        f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
@@ -229,7 +233,7 @@ def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
     text = (
         f"{proposal.format(seeds)}: it finds a true difference of {ask.relevant:g} with {_percent(reached)} "
         f"probability ({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the "
-        "tune seeds."
+        f"tune seeds. {_ALIKE}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=seeds, difference=ask.relevant, power=reached, power_range=[low, high]

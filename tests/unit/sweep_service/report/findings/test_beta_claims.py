@@ -9,7 +9,7 @@ from sweep_service.report.build import build
 from sweep_service.report.model import Claim, Holds
 from sweep_service.sweep.records import Config, Stage
 from tests.unit.sweep_service.report.report_claims import GRID, beta, claim, entropy_with_slope, with_curves
-from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
+from tests.unit.sweep_service.report.report_sweeps import Fate, on_seeds, succeed, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import ending
 
 BETA1 = "BETA1_ENTROPY_FALLS_FASTER"
@@ -75,13 +75,13 @@ def test_an_effect_whose_sign_depends_on_the_other_beta_neither_holds_nor_fails(
     assert "On average" not in found.evidence
 
 
-def test_both_ends_of_the_other_beta_come_before_the_average() -> None:
+def test_every_value_of_the_other_beta_comes_before_the_average() -> None:
     found = crossed(-1.0, -0.5)
     assert found.outcome is Holds.HOLDS
     assert found.estimate == pytest.approx(-0.75, abs=0.02)
     ends, average = found.evidence.index("at β2 = 0.5 and by -0."), found.evidence.index("On average")
     assert ends < average
-    assert "(90 % each; below 0: it falls faster)" in found.evidence
+    assert "(98 % each; below 0: it falls faster)" in found.evidence
     assert "an interaction of β1 and β2 is shown" in found.evidence
 
 
@@ -96,7 +96,54 @@ def test_an_average_alone_decides_nothing() -> None:
     found = crossed(-3.0, 0.0, noise=0.1)
     assert found.high < 0
     assert found.outcome is Holds.UNDECIDED
-    assert "That both ends have this sign is not shown, so nothing is decided." in found.evidence
+    assert "That β1 has this sign at β2 = 1 is not shown, so nothing is decided." in found.evidence
+
+
+def by_beta2(effects: dict[float, float], fate: Fate = succeed) -> Claim:
+    """The claim about beta1 with its effect at each value of beta2."""
+
+    def slope(config: Config) -> float:
+        return -1 + beta(config, "beta1") * effects.get(beta(config, "beta2"), 0.0)
+
+    spec = GRID | {"space": {"loss.beta1": [0.0, 0.5], "loss.beta2": [*effects]}}
+    return claim(with_curves(sweep_inputs(spec, fate=fate), entropy=entropy_with_slope(slope)), BETA1)
+
+
+def test_a_value_in_the_middle_counts_as_the_ends_do() -> None:
+    assert by_beta2({0.5: -1.0, 0.75: -1.0, 1.0: -1.0}).outcome is Holds.HOLDS
+    turned = by_beta2({0.5: -1.0, 0.75: 0.5, 1.0: -1.0})
+    assert turned.outcome is Holds.DEPENDS
+    assert "at β2 = 0.5, by +0." in turned.evidence
+    flat = by_beta2({0.5: -1.0, 0.75: 0.0, 1.0: -1.0})
+    assert flat.outcome is Holds.UNDECIDED
+    assert flat.high is not None
+    assert flat.high < 0
+    assert "at β2 = 0.75 is not shown, so nothing is decided." in flat.evidence
+
+
+def test_a_value_without_enough_seeds_leaves_the_claim_open() -> None:
+    """At beta2 = 0.75 two seeds are left, then none."""
+    effects = {0.5: -1.0, 0.75: -1.0, 1.0: -1.0}
+    two = by_beta2(effects, ending(lambda c, t: beta(c, "beta2") == 0.75 and t.seed > 1, step=80))
+    assert two.outcome is Holds.UNDECIDED
+    assert "at β2 = 0.75 is not shown" in two.evidence
+    apart = ending(lambda c, t: beta(c, "beta2") == 0.75 and (t.seed > 1) == (beta(c, "beta1") > 0), step=80)
+    none = by_beta2(effects, apart)
+    assert none.outcome is Holds.UNDECIDED
+    assert "by what no seed shows at β2 = 0.75" in none.evidence
+
+
+def test_more_than_five_values_widen_each_interval() -> None:
+    """A sign is opposite with 5 % at most, so each bound has 5 % by their number."""
+    few, many = ({n / 8: -1.0 for n in range(1, last)} for last in (6, 9))
+    assert "(98 % each; " in by_beta2(few).evidence
+    assert "(98.8 % each; " in by_beta2(many).evidence
+
+
+def test_a_claim_at_one_value_has_98_percent() -> None:
+    found = claim(sweep_inputs(), BETA1)
+    assert found.low is not None
+    assert "(98 %; below 0: it falls faster)" in found.evidence
 
 
 def test_two_seeds_give_no_interval_and_the_design_that_would() -> None:
