@@ -349,8 +349,10 @@ class Seen:
 @lru_cache(maxsize=64)
 def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
     """A sweep's spec with the configs and tune trials that it begins with; without a number of points, over rates."""
-    other = {"optimizer.learning_rate": list(RATES)}
-    if points is not None:
+    other, betas = {"optimizer.learning_rate": list(RATES)}, [*BETAS]
+    if points is not None and points % len(BETAS):
+        other, betas = {}, [(index + 1) / (points + 1) for index in range(points)]
+    elif points is not None:
         other = {"loss.beta2": [(index + 1) / 8 for index in range(points // len(BETAS))]}
     spec = SweepSpec.model_validate(
         {
@@ -360,7 +362,7 @@ def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple
                 "optimizer": {"learning_rate": RATES[0]},
                 "steps": _STEPS,
             },
-            "space": {"loss.beta1": list(BETAS), **other},
+            "space": {"loss.beta1": betas, **other},
             "seeds": {"tune": [0, 1], "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))}},
         }
     )
