@@ -422,7 +422,12 @@ def _train(
     for trial, value, fell, right_P in zip(planned, values, collapsed, rights, strict=True):
         failed = math.isnan(value)
         state = TrialState.FAILED if failed else TrialState.SUCCEEDED
-        ended = {"state": state, "step": trial.total_steps, "ending": found.ending if failed else Ending.SUCCEEDED}
+        ended = {
+            "state": state,
+            "step": trial.total_steps,
+            "attempts": 1,
+            "ending": found.ending if failed else Ending.SUCCEEDED,
+        }
         trials.append(trial.model_copy(update=ended))
         if not failed:
             metrics = {"eval/avg_at_k": np.array([value])}

@@ -39,7 +39,7 @@ def finding(comparison: Comparison, relevant: float) -> str:
         text = f"over all runs {text}. {of} the difference is {figures}, {seeds}"
     else:
         text = f"in sound runs {text}: {figures}, {seeds}"
-    return f"{outcome}: {text}. {_rates(comparison, against)}{_bet(comparison)}"
+    return f"{outcome}: {text}. {_rates(comparison, against)}{_missing(comparison, against)}{_bet(comparison)}"
 
 
 def _extent(comparison: Comparison, relevant: float) -> str:
@@ -65,6 +65,18 @@ def _rates(comparison: Comparison, against: str) -> str:
     return " ".join(
         counts_text(runs, name, at_least=comparison.outcome is ruined_one) for runs, name, ruined_one in sides
     )
+
+
+def _missing(comparison: Comparison, against: str) -> str:
+    """Say how many runs are missing of a config of which more are than of the other; empty if there is none."""
+    sides = (comparison.own, comparison.label), (comparison.other, against)
+    (most, name), (least, rest) = sorted(sides, key=lambda side: -side[0].missing)
+    if most.missing == least.missing:
+        return ""
+    more, of = most.missing - least.missing, count(most.runs + most.missing, "run")
+    be, they = ("is", "it may be its worst one") if most.missing == 1 else ("are", "they may be its worst ones")
+    than = f", {more} more than of {rest}" if least.missing else ""
+    return f" {most.missing} of {of} of {name} {be} missing{than}; {they}, which the word allows for."
 
 
 def _bet(comparison: Comparison) -> str:

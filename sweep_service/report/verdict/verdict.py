@@ -84,7 +84,9 @@ def _judged(
         return Judged(Outcome.INSUFFICIENT)
     bounds = result.low, result.high
     average = ruins.average(pair, bounds, error, among_all=with_ruined)
-    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
+    return word(
+        None if with_ruined else ruins.sound(pair, bounds), average, relevant, ruins.level(*pair), clean=not spoilt
+    )
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
