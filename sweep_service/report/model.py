@@ -207,6 +207,11 @@ class Comparison(ReportPart):
     """Lower end for the difference of the two averages over runs, ruined ones included, whatever rate of ruin these
     runs leave possible; None without an interval."""
     average_high: float | None = None
+    batch: str = ""
+    """Hardware and versions with which the compared runs trained, such as `on NVIDIA H200 with torch 2.13.0`, where
+    other runs of the two trained otherwise; empty where all trained alike."""
+    other_seeds: int = 0
+    """Confirm seeds with results of both that are left out, because not both runs trained so."""
     num_seeds: int
     difference: float
     low: float | None

@@ -25,10 +25,11 @@ def finding(comparison: Comparison, relevant: float) -> str:
     """Return the sentence, which begins with the outcome."""
     label, against = comparison.label, named(comparison.comparator_role, comparison.comparator_label)
     figures, outcome = estimate(comparison.difference, comparison.low, comparison.high, sign=True), comparison.outcome
-    seeds = count(comparison.num_seeds, "confirm seed")
+    seeds = _seeds(comparison)
     if outcome is Outcome.INSUFFICIENT:
         need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
-        return f"{outcome}: {label} minus {against} is {figures} on {seeds}; {need}."
+        remedy = "; more confirm seeds train on what there is now" if comparison.batch else ""
+        return f"{outcome}: {label} minus {against} is {figures} on {seeds}; {need}{remedy}."
     if outcome.sign == 0:
         text = f"{label} and {against} differ by less than {relevant:g}, the smallest difference that matters here"
     else:
@@ -40,6 +41,14 @@ def finding(comparison: Comparison, relevant: float) -> str:
     else:
         text = f"in sound runs {text}: {figures}, {seeds}"
     return f"{outcome}: {text}. {_rates(comparison, against)}{_missing(comparison, against)}{_bet(comparison)}"
+
+
+def _seeds(comparison: Comparison) -> str:
+    """Count the seeds of a comparison, and name the batch of its runs if other seeds are left out."""
+    if not comparison.batch:
+        return count(comparison.num_seeds, "confirm seed")
+    of = count(comparison.num_seeds + comparison.other_seeds, "confirm seed")
+    return f"{comparison.num_seeds} of {of}, whose runs both trained {comparison.batch}; the others trained elsewhere"
 
 
 def _extent(comparison: Comparison, relevant: float) -> str:
@@ -76,7 +85,7 @@ def _missing(comparison: Comparison, against: str) -> str:
     more, of = most.missing - least.missing, count(most.runs + most.missing, "run")
     be, they = ("is", "it may be its worst one") if most.missing == 1 else ("are", "they may be its worst ones")
     than = f", {more} more than of {rest}" if least.missing else ""
-    return f" {most.missing} of {of} of {name} {be} missing{than}; {they}, which the word allows for."
+    return f" {most.missing} of {of} of {name} {be} missing{than}; {they}, which the interval allows for."
 
 
 def _bet(comparison: Comparison) -> str:

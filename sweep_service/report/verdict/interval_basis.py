@@ -17,6 +17,11 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
             f" Its lower end is further away, because it holds for {count(comparison.family, 'config')} at once, of "
             "which the best was chosen."
         )
+    if comparison.batch:
+        text += (
+            f" It is about runs that train {comparison.batch}: {count(comparison.other_seeds, 'seed')} of which a run "
+            "trained otherwise may differ by more than their config, and are left out."
+        )
     if inputs.looks > 1:
         text += (
             f" This is look {inputs.looks} at the question, because the sweep was extended, or trials were tried again "

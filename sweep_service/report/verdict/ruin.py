@@ -51,7 +51,8 @@ class RuinsOf:
         objective = tables.inputs.sweep.spec.objective
         results = (trial.objective for trial in tables.trials if trial.objective is not None)
         known = objective.metric != "eval/reward_mean" or all(objective.diverged < result for result in results)
-        return cls(tables.trials, tables.whole_arms, objective.diverged if known else None)
+        trials = [trial for trial in tables.trials if trial.id not in tables.elsewhere]
+        return cls(trials, tables.whole_arms, objective.diverged if known else None)
 
     def level(self, *config_ids: str) -> float:
         """Return the most that a ruined run of these configs can lose: the best mean of sound runs, above the worst."""

@@ -77,7 +77,7 @@ def test_the_sentence_counts_missing_runs() -> None:
     whole = build(inputs).verdict
     found = whole.comparison
     lost = build(without(inputs, found.config_id, {10}, **LOST)).verdict
-    assert f" 1 of 6 runs of {found.label} is missing; it may be its worst one, which the word allows for." in (
+    assert f" 1 of 6 runs of {found.label} is missing; it may be its worst one, which the interval allows for." in (
         lost.sentence
     )
     both = without(without(inputs, found.config_id, {10, 11}, **LOST), found.comparator_id, {12}, **LOST)
