@@ -40,7 +40,7 @@ def fill(store: Store, settings: Settings) -> dict[str, list[str]]:
     """Keep the same report for many sweeps, of which half are kept as before; return their ids by way."""
     url = settings.database_url
     report_scale.generate(url, SPEC)
-    digest, contents = build_report(store, report_scale.SWEEP, settings)
+    digest, contents, _ = build_report(store, report_scale.SWEEP, settings)
     sweep = store.get_sweep(report_scale.SWEEP)
     ids = {way: [f"swp_{way}{number}" for number in range(REPORTS)] for way in ("before", "now")}
     for sweep_id in [*ids["before"], *ids["now"]]:

@@ -84,6 +84,8 @@ class Results:
     collapsed_AS: Flags
     right_ASP: Numbers | None = None
     """Right ones among a problem's samples, where the world has problems; the values are then their shares."""
+    names: tuple[str, ...] = ()
+    """Names of these problems."""
     samples: int = 1
     """Samples of each problem."""
     ending: Ending = Ending.LOST
@@ -254,6 +256,8 @@ class Lucky:
     """Of a problem in a trial's last evaluations together."""
     counted: bool = True
     """Whether trainers counted right samples by problem, and so recorded halves."""
+    families: tuple[int, ...] = ()
+    """Sizes of groups of problems that are alike, the first problems; all others stand alone."""
     luck_AP: Floats | None = None
     hard_P: Floats | None = None
 
@@ -261,13 +265,16 @@ class Lucky:
         """Return the variance of one arm's mean for other seeds and other problems."""
         sampling = (0.25 - 0.3**2 / 12 - self.luck**2) / self.samples  # of shares around 0.5, spread by 0.3
         rest = self.rest_sd**2 + max(sampling, 0.0)
-        return self.seed_sd**2 / seeds + self.luck**2 / problems + rest / (seeds * problems)
+        alike = (sum(size**2 for size in self.families) + self.problems - sum(self.families)) / self.problems
+        return self.seed_sd**2 / seeds + alike * self.luck**2 / problems + rest / (seeds * problems)
 
     def deal(self, rng: np.random.Generator) -> Arms:
         """Draw one sweep's configs, and their luck."""
         means_A = np.append(rng.normal(0, self.spread, _POINTS), [0, 0])
-        luck_AP = rng.normal(0, self.luck, (len(means_A), self.problems))
-        world = replace(self, luck_AP=luck_AP, hard_P=rng.uniform(0.35, 0.65, self.problems))
+        sizes = [*self.families, *[1] * (self.problems - sum(self.families))]
+        luck_AP = np.repeat(rng.normal(0, self.luck, (len(means_A), len(sizes))), sizes, axis=1)
+        hard_P = np.repeat(rng.uniform(0.35, 0.65, len(sizes)), sizes)
+        world = replace(self, luck_AP=luck_AP, hard_P=hard_P)
         sds_A = np.full(len(means_A), math.sqrt(self.variance(1, self.problems)))
         return Arms(means_A, sds_A, (0.0, self.spread), world, np.arange(len(means_A)))
 
@@ -282,7 +289,8 @@ class Lucky:
         right_ASP = rng.binomial(self.samples, np.clip(chance_ASP, 0, 1))
         values_AS = right_ASP.mean(axis=2) / self.samples
         kept_ASP = right_ASP if self.counted else None
-        return Results(values_AS, np.zeros(shape[:2], dtype=bool), kept_ASP, self.samples)
+        names = _names(self.problems, self.families)
+        return Results(values_AS, np.zeros(shape[:2], dtype=bool), kept_ASP, names, self.samples)
 
 
 @dataclass(frozen=True)
@@ -349,8 +357,10 @@ class Seen:
 @lru_cache(maxsize=64)
 def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
     """A sweep's spec with the configs and tune trials that it begins with; without a number of points, over rates."""
-    other = {"optimizer.learning_rate": list(RATES)}
-    if points is not None:
+    other, betas = {"optimizer.learning_rate": list(RATES)}, [*BETAS]
+    if points is not None and points % len(BETAS):
+        other, betas = {}, [(index + 1) / (points + 1) for index in range(points)]
+    elif points is not None:
         other = {"loss.beta2": [(index + 1) / 8 for index in range(points // len(BETAS))]}
     spec = SweepSpec.model_validate(
         {
@@ -360,7 +370,7 @@ def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple
                 "optimizer": {"learning_rate": RATES[0]},
                 "steps": _STEPS,
             },
-            "space": {"loss.beta1": list(BETAS), **other},
+            "space": {"loss.beta1": betas, **other},
             "seeds": {"tune": [0, 1], "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))}},
         }
     )
@@ -420,13 +430,18 @@ def _train(
     for trial, value, fell, right_P in zip(planned, values, collapsed, rights, strict=True):
         failed = math.isnan(value)
         state = TrialState.FAILED if failed else TrialState.SUCCEEDED
-        ended = {"state": state, "step": trial.total_steps, "ending": found.ending if failed else Ending.SUCCEEDED}
+        ended = {
+            "state": state,
+            "step": trial.total_steps,
+            "attempts": 1,
+            "ending": found.ending if failed else Ending.SUCCEEDED,
+        }
         trials.append(trial.model_copy(update=ended))
         if not failed:
             metrics = {"eval/avg_at_k": np.array([value])}
             if right_P is not None:
-                metrics |= _of_parts(right_P / found.samples)
-                counts.append(_counts(trial.id, right_P, found.samples))
+                metrics |= _of_parts(right_P / found.samples, found.names)
+                counts.append(_counts(trial.id, right_P, found))
             if fell:
                 metrics["reward/mean"] = _FALLEN
                 metrics["eval/avg_at_k"] = np.array([max(3 * value, value + 0.3), value, value, value])
@@ -441,25 +456,34 @@ def _train(
     return trials, series, counts
 
 
-def _of_parts(rates_P: Floats) -> dict[str, Floats]:
+def _of_parts(rates_P: Floats, names: tuple[str, ...]) -> dict[str, Floats]:
     """The means over each half of the problems, as trainers record them."""
     return {
         part_metric("eval/avg_at_k", part): rates_P[indices].mean(keepdims=True)
-        for part, indices in split_problems(_names(len(rates_P))).items()
+        for part, indices in _halves(names).items()
     }
 
 
-def _counts(trial_id: str, right_P: Numbers, samples: int) -> ProblemCounts:
+_halves = lru_cache(maxsize=64)(split_problems)
+
+
+def _counts(trial_id: str, right_P: Numbers, found: Results) -> ProblemCounts:
     """One evaluation's counts. They are not validated, which would take longer than everything else."""
-    names, judged = _names(len(right_P)), (samples,) * len(right_P)
     return ProblemCounts.model_construct(
-        trial_id=trial_id, step=_STEPS, names=names, judged=judged, right=tuple(right_P.tolist())
+        trial_id=trial_id,
+        step=_STEPS,
+        names=found.names,
+        judged=(found.samples,) * len(right_P),
+        right=tuple(right_P.tolist()),
     )
 
 
 @lru_cache(maxsize=64)
-def _names(problems: int) -> tuple[str, ...]:
-    return tuple(f"{number:012x}0000" for number in range(problems))
+def _names(problems: int, families: tuple[int, ...] = ()) -> tuple[str, ...]:
+    """Name problems so that halves take turns among families, since names made from contents are in no order."""
+    sizes = [*families, *[1] * (problems - sum(families))]
+    groups = [number + (len(sizes) if families and number % 2 else 0) for number in range(len(sizes))]
+    return tuple(f"{groups[number]:012x}{place:04x}" for number, size in enumerate(sizes) for place in range(size))
 
 
 def arm_of(config: Config | ConfigRow, arms: Arms) -> int:
@@ -758,7 +782,15 @@ def problem_rows() -> list[Row]:
         Row(f"{_lucky_name(problems, luck)}, not counted", Lucky(problems, luck, counted=False), 4, differ=False)
         for problems, luck in sizes
     ]
-    return apart + blind
+    families = {
+        "100 problems in families of 5": Lucky(100, 0.1, families=(5,) * 20),
+        "200 problems in families of 5": Lucky(200, 0.1, families=(5,) * 40),
+        "100 problems in families of 10": Lucky(100, 0.1, families=(10,) * 10),
+        "200 problems in families of 20": Lucky(200, 0.1, families=(20,) * 10),
+        "80 problems, one of them 20 times": Lucky(80, 0.1, families=(20,)),
+        "80 problems, 20 of them alike": Lucky(80, 0.1, families=(4,) * 5),
+    }
+    return [*apart, *(Row(name, world, 4, differ=False) for name, world in families.items()), *blind]
 
 
 def rate_rows() -> list[Row]:

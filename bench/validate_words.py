@@ -60,6 +60,8 @@ class Ruinous:
     sd: float = 0.015
     crash_below: float = 0.0
     """Result below which a run of the space crashes instead; the comparators never do."""
+    lost: tuple[int, ...] = ()
+    """Arms of whose runs below their 20 % quantile every second one is lost."""
 
     @property
     def ruins(self) -> bool:
@@ -99,6 +101,10 @@ class Ruinous:
         low_AS = np.abs(self.ruin + rng.normal(0, self.sd, shape)) if self.ruin else np.zeros(shape)
         values_AS = np.where(ruined_AS, low_AS, values_AS)
         crashed_AS = (values_AS < self.crash_below) & (which < POINTS)[:, None]
+        if self.lost:
+            low_AS = values_AS < arms.means_A[which, None] + norm.ppf(0.2) * math.hypot(self.sd, SEED_SD)
+            lost_AS = low_AS & np.isin(which, self.lost)[:, None] & (rng.random(shape) < 0.5)
+            return Results(np.where(lost_AS, np.nan, values_AS), ruined_AS & self.falls)
         return Results(np.where(crashed_AS, np.nan, values_AS), ruined_AS & self.falls, ending=Ending.CRASHED)
 
 
@@ -162,6 +168,8 @@ def rows() -> list[Row]:
         ),
         "equal, the baseline collapses in 20 %": (Ruinous(0.0, 0.0, baseline_rate=0.2), (4, 8)),
         "equal, bad runs of the space crash": (Ruinous(crash_below=LEVEL - 0.015), (4, 8)),
+        "equal, bad runs of the space are lost": (Ruinous(lost=tuple(range(POINTS))), (4, 8, 16, 30)),
+        "equal, bad runs of the baseline are lost": (Ruinous(lost=(POINTS,)), (8, 30)),
         "0.12 better, collapses in 17 %, three points": (Ruinous(0.12, 1 / 6, better=3), (8, 16, 30)),
         "0.2 better, collapses in 25 %": (Ruinous(0.2, 0.25), (4, 8, 16)),
         "0.06 better, never ruined": (Ruinous(0.06), (3, 4, 8, 16, 30)),

@@ -156,6 +156,8 @@ class RunCounts(ReportPart):
     ruined: int
     """Runs with a result that collapsed, diverged, or ended far below the others."""
     failed: int = 0
+    missing: int = 0
+    """Runs that began and have ended without a result, by no fault of their own: lost, cancelled or discarded ones."""
     ruined_before: int = 0
     """Runs of the tune stage that were ruined or failed; the bound leaves that stage out."""
     error: float = 0.05
@@ -205,6 +207,11 @@ class Comparison(ReportPart):
     """Lower end for the difference of the two averages over runs, ruined ones included, whatever rate of ruin these
     runs leave possible; None without an interval."""
     average_high: float | None = None
+    batch: str = ""
+    """Hardware and versions with which the compared runs trained, such as `on NVIDIA H200 with torch 2.13.0`, where
+    other runs of the two trained otherwise; empty where all trained alike."""
+    other_seeds: int = 0
+    """Confirm seeds with results of both that are left out, because not both runs trained so."""
     num_seeds: int
     difference: float
     low: float | None
@@ -227,7 +234,7 @@ class Comparison(ReportPart):
     variance: Literal["pooled", "pair"] | None
     """Source of the seeds' variance: pooled with other configs' differences from the comparator, or this pair's own."""
     confidence: float = 0.95
-    """Confidence of the interval: more than 95 % where the seeds were extended after a report."""
+    """Confidence of the interval: more than 95 % at a further look."""
     family: int
     """Number of compared configs; of all tuned ones where these validation problems chose from them and are counted."""
     detectable: float | None
@@ -668,6 +675,9 @@ class TrialRow(ReportPart):
     reward_final: float | None
     failed_by_itself: bool = False
     """True if it failed, and neither its machine or its cluster nor somebody's wish was the reason."""
+    missing: bool = False
+    """True if it began and has ended without a result, but did not fail by itself. One that never began is not missing:
+    nothing could have left it out for its result."""
     ruined: bool = False
     """True if it has a result, but collapsed, diverged, or ended far below the confirmed configs' median."""
     reward_collapsed: bool

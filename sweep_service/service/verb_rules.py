@@ -10,7 +10,7 @@ from sweep_service.schemas import DeletionView, Freed
 from sweep_service.service.base import ServicePart
 from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.evaluations import evaluations_to_reopen, missing_evaluations
-from sweep_service.sweep.extension import more_confirm_seeds, reopened_endings
+from sweep_service.sweep.extension import draws_more, reopened_endings
 from sweep_service.sweep.objective import leader
 from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState, Work
 
@@ -54,7 +54,8 @@ class VerbRules(ServicePart):
             return sweep
         again = reopened_endings(sweep, spec)
         ids = [work.id for work in self._works(sweep_id) if work.ending in again] if again else []
-        data = {"changes": raw, "more_confirm_seeds": more_confirm_seeds(sweep.spec, spec), "by": by}
+        drawn = [*draws_more(sweep.spec, spec), *(["trials"] if ids else [])]
+        data = {"changes": raw, "draws_more": drawn, "by": by}
         return self.store.give_more(sweep, spec, ids, "sweep.extended", data)
 
     def retry_failed(self, sweep_id: str, by: str | None = None) -> Sweep:

@@ -14,6 +14,7 @@ from sweep_service.store import tables as t
 from sweep_service.store.base import IS_FINAL_REPORT, Rows, append_event, change, of_sweep, one_sweep
 from sweep_service.store.database import writing
 from sweep_service.store.report_content import CommonPart, KeptReport, Packed, deflated, pack, report_version
+from sweep_service.sweep.extension import CHOICES, COMPARED
 from sweep_service.sweep.records import Record, SweepState
 
 _KEPT_PARTS: Final = 3
@@ -46,7 +47,13 @@ class ReportRows(Rows):
         self._parts: dict[str, CommonPart] = {}
 
     def put_report(
-        self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
+        self,
+        sweep_id: str,
+        inputs_digest: str,
+        contents: Mapping[str, bytes],
+        common_part: bytes = b"",
+        *,
+        compares: bool = False,
     ) -> None:
         """Keep a final report, which supersedes the sweep's earlier one; interim ones are dropped.
 
@@ -55,6 +62,7 @@ class ReportRows(Rows):
 
         Args:
             common_part: bytes that contents may hold and that many reports have in common; stored once for all.
+            compares: whether the report compares confirm results, of which the sweep's events shall tell.
         """
         r = t.reports.c
         rows = self._packed(contents, common_part)
@@ -70,14 +78,25 @@ class ReportRows(Rows):
             for row in rows:
                 if row["format"] not in present:
                     connection.execute(t.reports.insert().values(keys | row))
+            if compares:
+                _tell_compared(connection, sweep_id)
             _set_failure(connection, sweep_id, None)
 
     def put_interim_report(
-        self, sweep_id: str, inputs_digest: str, contents: Mapping[str, bytes], common_part: bytes = b""
+        self,
+        sweep_id: str,
+        inputs_digest: str,
+        contents: Mapping[str, bytes],
+        common_part: bytes = b"",
+        *,
+        compares: bool = False,
     ) -> None:
         """Keep an interim report in place of the one before; no change once the sweep has stopped running.
 
         It supersedes the final report of a sweep that has ended before and was given more.
+
+        Args:
+            compares: as for `put_report`.
         """
         keys = {"sweep_id": sweep_id, "inputs_digest": inputs_digest, "created_at": time.time(), "interim": True}
         rows = self._packed(contents, common_part)
@@ -87,6 +106,8 @@ class ReportRows(Rows):
             _supersede(connection, sweep_id)
             for row in rows:
                 connection.execute(t.reports.insert().values(keys | row))
+            if compares:
+                _tell_compared(connection, sweep_id)
             _set_failure(connection, sweep_id, None)
 
     def _packed(self, contents: Mapping[str, bytes], common_part: bytes) -> list[dict[str, Any]]:
@@ -264,6 +285,17 @@ def _supersede(connection: Connection, sweep_id: str) -> None:
     of_sweep = t.reports.c.sweep_id == sweep_id
     connection.execute(t.reports.delete().where(of_sweep, t.reports.c.interim))
     connection.execute(update(t.reports).where(of_sweep, IS_FINAL_REPORT).values(superseded_at=time.time()))
+
+
+def _tell_compared(connection: Connection, sweep_id: str) -> None:
+    """Add the event that a report has compared confirm results, unless it would follow such an event.
+
+    So a page that has an interim report built every few seconds adds one event until somebody makes a choice.
+    """
+    e = t.events.c
+    last = select(e.type).where(e.sweep_id == sweep_id, e.type.in_((COMPARED, *CHOICES))).order_by(e.seq.desc())
+    if connection.execute(last.limit(1)).scalar_one_or_none() != COMPARED:
+        append_event(connection, sweep_id, COMPARED, {})
 
 
 def _set_failure(connection: Connection, sweep_id: str, reason: str | None) -> None:

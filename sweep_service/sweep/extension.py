@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
@@ -11,13 +12,21 @@ from search_spaces.space import SearchSpace
 from sweep_service.errors import SpecError, pointer
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points, tries_all_points
-from sweep_service.sweep.records import Event, Sweep, SweepState
+from sweep_service.sweep.records import Event, Stage, Sweep, SweepState
 from sweep_service.sweep.spec import Budget, Seed, SweepSpec
 from trainers.config import Frozen
 from trainers.config.complaints import shortened
 
 Value = TypeVar("Value")
 _ELSE: Final = "submit a new sweep, and join both with `sweeps compare`"
+_DRAWING: Final = ("space", "search", "seeds", "budget.max_gpu_hours", "budget.max_trial_hours")
+"""Settings of a spec that decide which results are drawn."""
+COMPARED: Final = "sweep.confirm_results_compared"
+"""Type of the event that a report has compared confirm results."""
+CHOICES: Final = ("sweep.extended", "sweep.trials_retried", "trial.stop_requested", "sweep.cancel_requested")
+"""Types of the events after which results are others than those that were planned."""
+LOOK_EVENTS: Final = (COMPARED, *CHOICES, "trials.added", "sweep.state_changed")
+"""Types of the events that tell the number of looks."""
 
 
 def _given(value: object) -> object:
@@ -195,31 +204,52 @@ def reopened_endings(sweep: Sweep, extended_spec: SweepSpec) -> set[Ending]:
     return of_failure | ({Ending.OVER_BUDGET} if is_larger else set())
 
 
-def more_confirm_seeds(before: SweepSpec, after: SweepSpec) -> list[int]:
-    """Return the seeds that an extension adds to a confirm stage; none where it adds the stage itself."""
-    if before.seeds.confirm is None or after.seeds.confirm is None:
-        return []
-    return [seed for seed in after.seeds.confirm.seeds if seed not in before.seeds.confirm.seeds]
+def draws_more(before: SweepSpec, after: SweepSpec) -> list[str]:
+    """Return the settings by which an extension has other results drawn than the sweep would have had without it.
+
+    These are the space, the number of configs, seeds of either stage, `top_k`, and hours of training. A limit of
+    crashes, of waiting or of trials at a time only says how they are run.
+    """
+    return [name for name in _DRAWING if attrgetter(name)(before) != attrgetter(name)(after)]
 
 
 def looks(events: Iterable[Event]) -> int:
-    """Return the number of looks at confirm results, from a sweep's events in order.
+    """Return the number of looks at a sweep's question, from its events of `LOOK_EVENTS` in order.
 
-    It is one, and one more for each time that confirm seeds were added to a sweep which had its report.
+    It is one, and one more for each time that results were drawn, or left out, by somebody who could know how confirm
+    results compare. Known is what a report has compared, interim or final; several such choices before the next
+    comparison are one look. These choices count:
+
+    - an extension by confirm or tune seeds, by values, configs or `top_k`: there are more results to choose from;
+    - other GPU-hours or hours of a trial: they decide what still trains;
+    - the going on of a sweep that has failed, with trials that had been given up;
+    - trials that are tried again: their results are drawn once more;
+    - a trial that is stopped, and a sweep that is cancelled: what they would have shown stays out.
+
+    No look are an extension before the first comparison (also one by the confirm stage itself), other limits
+    (`resources`, `retries`, `budget.max_wait_hours`), a pause, and more benchmarks or evaluations that are tried again,
+    which choose nothing.
     """
-    number, reported = 1, False
+    number, confirms, known = 1, False, False
     for event in events:
-        if event.type == "sweep.state_changed" and event.data["state"] == SweepState.SUCCEEDED:
-            reported = True
-        elif event.type == "sweep.extended" and reported and _adds_confirm_seeds(event.data):
-            number, reported = number + 1, False
+        confirms |= event.type == "trials.added" and Stage.CONFIRM in event.data["stages"]
+        ended = event.type == "sweep.state_changed" and event.data["state"] == SweepState.SUCCEEDED
+        if event.type == COMPARED or (ended and confirms):  # older sweeps have no event of their reports
+            known = True
+        elif known and _chooses(event):
+            number, known = number + 1, False
     return number
 
 
-def _adds_confirm_seeds(data: Mapping[str, Any]) -> bool:
-    if "more_confirm_seeds" in data:
-        return bool(data["more_confirm_seeds"])
-    return bool(((data["changes"].get("seeds") or {}).get("confirm") or {}).get("seeds"))  # an event of before
+def _chooses(event: Event) -> bool:
+    """Return True if an event tells of a choice of which results a sweep gets."""
+    if event.type == "sweep.extended":
+        changed = event.data.get("draws_more")
+        older = event.data.get("changes", {}).keys() & {"space", "search", "seeds", "budget"}
+        return bool(older if changed is None else changed)
+    if event.type == "sweep.trials_retried":
+        return not all(id_.startswith("evl_") for id_ in event.data.get("trials", ()))
+    return event.type in ("trial.stop_requested", "sweep.cancel_requested")
 
 
 def _merge(document: dict[str, Any], changes: Mapping[str, Any]) -> None:

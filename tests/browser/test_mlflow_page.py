@@ -82,7 +82,7 @@ def ended_sweep(store: Store, url: str) -> str:
     for number, evaluation in enumerate(sweeps.add_missing_evaluations(store, fence)):
         sweeps.measure(store, fence, evaluation, {"arithmetic": number % 4})
     sweeps.finish(store, fence)
-    store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url)))
+    store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url))[:2])
     store.release_lease(fence)
     return sweep.id
 

@@ -1,7 +1,6 @@
 """Measures seconds and peak memory of one process, phase by phase, for the cost probe."""
 
 import os
-import platform
 import re
 import time
 from collections.abc import Callable
@@ -61,16 +60,6 @@ def _memory_peak_of_phase_mib() -> float:
         return torch.cuda.max_memory_allocated() / 2**20
     peak_kib = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
     return int(peak_kib[1]) / 1024 if peak_kib else 0.0
-
-
-def device() -> tuple[str, float]:
-    """Return the name of the device that trains, and its memory in MiB."""
-    if torch.cuda.is_available():
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return properties.name, properties.total_memory / 2**20
-    processor = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
-    return f"CPU ({processor[1].strip() if processor else platform.machine()})", memory
 
 
 def process_age_s() -> float:

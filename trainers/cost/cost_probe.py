@@ -19,10 +19,11 @@ from transformers import GenerationConfig
 
 from trainers.config import TinyPolicy, TrainingConfig, VLLMEngine, with_params
 from trainers.cost.cost_figures import PHASES, CostFigures
-from trainers.cost.cost_meter import CostMeter, device, process_age_s, settle
+from trainers.cost.cost_meter import CostMeter, process_age_s, settle
 from trainers.losses import CEGPPOParams
 from trainers.losses.base import MAX_STEPS
 from trainers.policy.checkpoints import checkpoint_folder
+from trainers.process.device import device
 from trainers.process.events import EventWriter, NoEvents
 from trainers.process.parallel import process_state
 from trainers.record.recorder import Outcome, Recorder

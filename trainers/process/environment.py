@@ -17,6 +17,9 @@ HOME: Final = "~/.sweeps"
 CACHE: Final = "cache"
 """Directory in it with models, datasets and benchmarks, unless SWEEPS_CACHE names another."""
 
+HARDWARE: Final = "hardware"
+"""Name under which a run notes its kind of hardware among the versions of its packages: a GPU's or a processor's."""
+
 RENDEZVOUS: Final = "TRAINERS_RENDEZVOUS"
 """Variable with the path of the file through which the processes of one run find each other."""
 

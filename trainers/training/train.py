@@ -13,7 +13,8 @@ from trainers.errors import ConfigError, DivergedError, StoppedError
 from trainers.policy.checkpoints import UNFINISHED, read_state, refuse_later
 from trainers.policy.load_policy import load_tokenizer, pretrained_folder
 from trainers.policy.warm_start import warm_started
-from trainers.process.environment import versions
+from trainers.process.device import device
+from trainers.process.environment import HARDWARE, versions
 from trainers.process.events import EventWriter
 from trainers.process.parallel import process_state
 from trainers.record.recorder import Outcome, Recorder
@@ -66,7 +67,7 @@ def train(
     events.write(
         "started",
         config=config.model_dump(mode="json"),
-        versions=versions(_LIBRARIES) | packages,
+        versions={HARDWARE: device()[0]} | versions(_LIBRARIES) | packages,
         resumed_from_step=None if resume_from is None else first_step,
         pid=os.getpid(),
     )

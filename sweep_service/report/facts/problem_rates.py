@@ -19,8 +19,9 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
     Of a sweep without a confirm stage these are half of the problems, as many as would measure one.
 
     Each occurrence of a problem counts, as in the objective: the second one of a name is `name#1`, of the same
-    `problem_group`. A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial
-    counts on every problem what the objective says. Empty if the objective is another metric, or trainers did not count.
+    `problem_group`. A problem whose samples the judge could not judge in any evaluation is missing. A diverged
+    trial counts on every problem what the objective says. Empty if the objective is another metric, or trainers did not
+    count.
     """
     if inputs.sweep.spec.objective.metric != COUNTED:
         return {}

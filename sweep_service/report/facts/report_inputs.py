@@ -112,8 +112,7 @@ class ReportInputs:
     """Version or digest of the code and of each dataset, by name, as of when these rows were read."""
     probe_gpu_hours: float = 0.0
     looks: int = 1
-    """Number of looks at confirm results: one, and another after each time that seeds were added
-    to a sweep with a report."""
+    """Number of looks at the question: see `sweep.extension.looks`."""
 
     @property
     def spent(self) -> Spent:

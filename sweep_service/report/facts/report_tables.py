@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import Final
 
+from sweep_service.report.facts.batches import Batch, batch_of, batch_text, common_names, home_batches, of_names
 from sweep_service.report.facts.measured_models import MeasuredModel, final_models
 from sweep_service.report.facts.problem_rates import COUNTED, problem_rates
 from sweep_service.report.facts.report_inputs import ReportInputs
@@ -20,6 +22,9 @@ from sweep_service.sweep.labels import config_labels, varied_names
 from sweep_service.sweep.objective import choose, leader, selection_objectives, trial_objective
 from sweep_service.sweep.records import Config, Role, Stage, Trial
 from trainers.evaluation.problem_parts import problem_group
+
+_SEEDS: Final = 2**32
+"""Number of seeds that there are; beyond them lie those of another batch."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +164,51 @@ class ReportTables:
         return frozenset(row.config_id for row in self.trials if row.stage is Stage.CONFIRM and row.ruined)
 
     @cached_property
+    def batches(self) -> Mapping[str, Batch]:
+        """The batch of each confirm trial, by its id: hardware and versions with which it trained."""
+        noted, trials = self.inputs.trained_with, self.inputs.trials
+        return {trial.id: batch_of(noted.get(trial.id, ())) for trial in trials if trial.stage is Stage.CONFIRM}
+
+    @cached_property
+    def _confirm_runs(self) -> Mapping[str, Mapping[int, Batch]]:
+        """The batches of all confirm runs with a result, by config and seed."""
+        confirmed = {row.id: row.confirm for row in self.rows.values() if row.confirm is not None}
+        return {id_: {run.seed: self.batches[run.trial_id] for run in own.seeds} for id_, own in confirmed.items()}
+
+    @cached_property
+    def homes(self) -> Mapping[str, Batch]:
+        """The batch in which each confirmed config's runs count, by its id."""
+        return home_batches(self._confirm_runs)
+
+    @cached_property
+    def common_homes(self) -> Mapping[str, Batch]:
+        """The same of names alone that all confirmed configs note: configs with the same one trained alike."""
+        names = common_names(self._confirm_runs)
+        return {id_: of_names(batch, names) for id_, batch in self.homes.items()}
+
+    def home_text(self, config_id: str) -> str:
+        """Name the batch in which a confirmed config's runs count by what sets it apart from all others."""
+        names, runs = common_names(self._confirm_runs), self._confirm_runs
+        others = {of_names(batch, names) for own in runs.values() for batch in own.values()}
+        return batch_text(self.homes[config_id], runs[config_id].values(), others)
+
+    @cached_property
+    def elsewhere(self) -> frozenset[str]:
+        """Ids of confirm trials that trained in another batch than that in which their config's runs count.
+
+        One that has no result, and died before it noted anything, is not among them.
+        """
+        return frozenset(
+            trial.id
+            for trial in self.trials
+            if trial.stage is Stage.CONFIRM
+            and (trial.objective is not None or self.batches[trial.id])
+            and self.batches[trial.id] != self.homes.get(trial.config_id, self.batches[trial.id])
+        )
+
+    @cached_property
     def arms(self) -> Sequence[Arm]:
-        """The confirmed configs, with all their runs."""
+        """The confirmed configs, with all their runs in one batch; those of different batches share no seed."""
         return self._arms(Stage.CONFIRM, unsteady=self.unsteady)
 
     @cached_property
@@ -175,10 +223,14 @@ class ReportTables:
 
     def _arms(self, stage: Stage, unsteady: Collection[str] = (), without: Collection[str] = ()) -> list[Arm]:
         """Return each config's results in a stage, without some trials; `unsteady` configs lend nobody their spread."""
-        rates, arms = self._rates[stage], list[Arm]()
+        rates, arms, homes = self._rates[stage], list[Arm](), [*dict.fromkeys(self.common_homes.values())]
         for row in self.rows.values():
             if (result := row.stage(stage)) is not None:
                 seeds = [seed for seed in result.seeds if seed.trial_id not in without]
+                if stage is Stage.CONFIRM:
+                    shift = _SEEDS * homes.index(self.common_homes[row.id])
+                    own = (seed for seed in seeds if seed.trial_id not in self.elsewhere)
+                    seeds = [seed.model_copy(update={"seed": seed.seed + shift}) for seed in own]
                 counted = {seed.seed: rates[seed.trial_id] for seed in seeds if rates.get(seed.trial_id)}
                 values = {seed.seed: seed.value for seed in seeds}
                 if stage is Stage.TUNE:

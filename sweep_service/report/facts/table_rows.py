@@ -26,13 +26,12 @@ def trial_row(
     model: MeasuredModel | None,
 ) -> TrialRow:
     """Return one trial as a row; `model` is its last one, if benchmarks were to measure it."""
+    by_itself = trial.state is TrialState.FAILED and (trial.ending is None or MEANINGS[trial.ending].is_own_fault)
+    ended = objective is None and trial.state.is_over
     return TrialRow(
         **trial.model_dump(include=set(TrialRow.model_fields)),
-        failed_by_itself=(
-            objective is None
-            and trial.state is TrialState.FAILED
-            and (trial.ending is None or MEANINGS[trial.ending].is_own_fault)
-        ),
+        failed_by_itself=ended and by_itself,
+        missing=ended and not by_itself and trial.attempts > 0,
         label=label,
         objective=objective,
         ruined=ruined,

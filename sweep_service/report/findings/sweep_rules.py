@@ -13,9 +13,10 @@ from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import most_points, tuning_had_room
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState
 from trainers.config.complaints import shortened
+from trainers.process.environment import HARDWARE
 
-_OF_EVERY_RUN: Final = ("python", "torch", "transformers", "trl")
-"""Packages that every run notes; others only by the trials whose loss comes from them."""
+_OF_EVERY_RUN: Final = (HARDWARE, "python", "torch", "transformers", "trl")
+"""Names that every run notes; packages only by the trials whose loss comes from them."""
 _MOST_REASONS: Final = 3
 """Number of trials of which a text says why they ended."""
 _LONGEST_REASON: Final = 200
@@ -172,7 +173,7 @@ def by_config(facts: Facts, hit: Sequence[TrialRow]) -> str:
 
 
 def _mixed_versions(facts: Facts) -> Evidence | None:
-    """Find packages that trials had in different versions, and the trials that had a rarer one."""
+    """Find packages that trials had in different versions, or other hardware, and the trials that had a rarer one."""
     trained_with, texts, odd = facts.inputs.trained_with, list[str](), dict[str, None]()
     names = {name for noted in trained_with.values() for versions in noted for name in versions}
     for name in sorted(names):
@@ -189,6 +190,8 @@ def _mixed_versions(facts: Facts) -> Evidence | None:
     if not texts:
         return None
     text = f"Trials trained with different versions: {'; '.join(texts)}. They may differ by more than their config."
+    if elsewhere := len(facts.elsewhere):
+        text += f" The comparisons are within one batch, and leave out {count(elsewhere, 'confirm trial')} of another."
     return Evidence(text, [*odd])
 
 
@@ -255,6 +258,6 @@ SWEEP_RULES: Final = (
         ),
     ),
     Rule("STOPPED_TRIALS", "Somebody stopped trials while the sweep went on.", _stopped_by_hand),
-    Rule("MIXED_VERSIONS", "Trials had different versions of a package.", _mixed_versions),
+    Rule("MIXED_VERSIONS", "Trials had different versions of a package, or other hardware.", _mixed_versions),
     Rule("OTHER_PROBLEMS", "Trials were evaluated on different problems.", _other_problems),
 )

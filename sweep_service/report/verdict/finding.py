@@ -25,10 +25,11 @@ def finding(comparison: Comparison, relevant: float) -> str:
     """Return the sentence, which begins with the outcome."""
     label, against = comparison.label, named(comparison.comparator_role, comparison.comparator_label)
     figures, outcome = estimate(comparison.difference, comparison.low, comparison.high, sign=True), comparison.outcome
-    seeds = count(comparison.num_seeds, "confirm seed")
+    seeds = _seeds(comparison)
     if outcome is Outcome.INSUFFICIENT:
         need = f"an interval needs at least {MIN_SEEDS}" if comparison.num_seeds < MIN_SEEDS else EQUAL
-        return f"{outcome}: {label} minus {against} is {figures} on {seeds}; {need}."
+        remedy = "; more confirm seeds train on what there is now" if comparison.batch else ""
+        return f"{outcome}: {label} minus {against} is {figures} on {seeds}; {need}{remedy}."
     if outcome.sign == 0:
         text = f"{label} and {against} differ by less than {relevant:g}, the smallest difference that matters here"
     else:
@@ -39,7 +40,15 @@ def finding(comparison: Comparison, relevant: float) -> str:
         text = f"over all runs {text}. {of} the difference is {figures}, {seeds}"
     else:
         text = f"in sound runs {text}: {figures}, {seeds}"
-    return f"{outcome}: {text}. {_rates(comparison, against)}{_bet(comparison)}"
+    return f"{outcome}: {text}. {_rates(comparison, against)}{_missing(comparison, against)}{_bet(comparison)}"
+
+
+def _seeds(comparison: Comparison) -> str:
+    """Count the seeds of a comparison, and name the batch of its runs if other seeds are left out."""
+    if not comparison.batch:
+        return count(comparison.num_seeds, "confirm seed")
+    of = count(comparison.num_seeds + comparison.other_seeds, "confirm seed")
+    return f"{comparison.num_seeds} of {of}, whose runs both trained {comparison.batch}; the others trained elsewhere"
 
 
 def _extent(comparison: Comparison, relevant: float) -> str:
@@ -65,6 +74,18 @@ def _rates(comparison: Comparison, against: str) -> str:
     return " ".join(
         counts_text(runs, name, at_least=comparison.outcome is ruined_one) for runs, name, ruined_one in sides
     )
+
+
+def _missing(comparison: Comparison, against: str) -> str:
+    """Say how many runs are missing of a config of which more are than of the other; empty if there is none."""
+    sides = (comparison.own, comparison.label), (comparison.other, against)
+    (most, name), (least, rest) = sorted(sides, key=lambda side: -side[0].missing)
+    if most.missing == least.missing:
+        return ""
+    more, of = most.missing - least.missing, count(most.runs + most.missing, "run")
+    be, they = ("is", "it may be its worst one") if most.missing == 1 else ("are", "they may be its worst ones")
+    than = f", {more} more than of {rest}" if least.missing else ""
+    return f" {most.missing} of {of} of {name} {be} missing{than}; {they}, which the interval allows for."
 
 
 def _bet(comparison: Comparison) -> str:

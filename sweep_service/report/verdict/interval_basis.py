@@ -17,11 +17,17 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
             f" Its lower end is further away, because it holds for {count(comparison.family, 'config')} at once, of "
             "which the best was chosen."
         )
+    if comparison.batch:
+        text += (
+            f" It is about runs that train {comparison.batch}: {count(comparison.other_seeds, 'seed')} of which a run "
+            "trained otherwise may differ by more than their config, and are left out."
+        )
     if inputs.looks > 1:
         text += (
-            f" Seeds were added to a sweep with a report, so this is look {inputs.looks} at its results: the interval "
-            f"has {100 * comparison.confidence:.4g} % instead of 95 %, since each further look may err half as often "
-            "as the one before."
+            f" This is look {inputs.looks} at the question, because the sweep was extended, or trials were tried again "
+            "or stopped, after a report had compared confirm results: the interval has "
+            f"{100 * comparison.confidence:.4g} % instead of 95 %, since each further look may err half as often as "
+            "the one before."
         )
     return text
 

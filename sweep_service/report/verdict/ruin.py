@@ -2,6 +2,9 @@
 
 A run that failed by itself counts as ruined, because nobody knows where it would have ended. With no ruined run among a
 few, results are those of a config that has none, so sound runs alone cannot tell which config is better on average.
+
+A run is missing if it began and has no result by no fault of its own. Missing runs that are as frequent in both configs
+of a pair say nothing; those that one has more than the other may be its worst ones, and are taken for these.
 """
 
 import math
@@ -39,7 +42,8 @@ class RuinsOf:
         Where nobody knows the worst, there are no bounds of averages over all runs.
         """
         self._trials, self._worst = trials, worst
-        self._sound = {arm.config_id: fmean(arm.values.values()) for arm in sound_arms if arm.values}
+        self._values = {arm.config_id: arm.values for arm in sound_arms if arm.values}
+        self._sound = {id_: fmean(values.values()) for id_, values in self._values.items()}
 
     @classmethod
     def in_tables(cls, tables: ReportTables) -> Self:
@@ -47,7 +51,8 @@ class RuinsOf:
         objective = tables.inputs.sweep.spec.objective
         results = (trial.objective for trial in tables.trials if trial.objective is not None)
         known = objective.metric != "eval/reward_mean" or all(objective.diverged < result for result in results)
-        return cls(tables.trials, tables.whole_arms, objective.diverged if known else None)
+        trials = [trial for trial in tables.trials if trial.id not in tables.elsewhere]
+        return cls(trials, tables.whole_arms, objective.diverged if known else None)
 
     def level(self, *config_ids: str) -> float:
         """Return the most that a ruined run of these configs can lose: the best mean of sound runs, above the worst."""
@@ -57,6 +62,26 @@ class RuinsOf:
     def counts(self, config_id: str, error: float) -> RunCounts:
         """Count a config's runs of the confirm stage; the bound of the rate errs with this probability at most."""
         return ended_runs(self._trials, [config_id], Stage.CONFIRM, error)
+
+    def sound(self, pair: Pair, bounds: Bounds) -> Bounds:
+        """Return bounds of the difference among sound runs that allow for missing ones.
+
+        Each missing run that one config has more than the other counts as the pair's worst result for that config.
+        """
+        excess, (low, high) = self._more_missing(*pair), bounds
+        one, other = (self._values.get(id_, {}) for id_ in pair)
+        deltas = [value - other[seed] for seed, value in one.items() if seed in other]
+        if not deltas:
+            return bounds
+        share = abs(excess) / (len(deltas) + abs(excess))
+        if excess > 0:
+            return low - share * (fmean(deltas) - min(deltas)), high
+        return low, high + share * (max(deltas) - fmean(deltas))
+
+    def _more_missing(self, config_id: str, other_id: str) -> int:
+        """Return how many more runs of one config are missing than of another; below 0 if fewer are."""
+        one, other = (self.counts(id_, 1 - CONFIDENCE).missing for id_ in (config_id, other_id))
+        return one - other
 
     def average(self, pair: Pair, bounds: Bounds, error: float, *, among_all: bool) -> Bounds | None:
         """Return bounds of the difference of two averages, from those of the difference among sound runs.
@@ -71,11 +96,12 @@ class RuinsOf:
         if self._worst is None:
             return None
         level, (low, high) = self.level(*pair), bounds
-        one, other = (self._ruins(id_, level) for id_ in pair)
+        excess = self._more_missing(*pair)
+        one, other = self._ruins(pair[0], level, max(0, excess)), self._ruins(pair[1], level, max(0, -excess))
         below, above = -level * most_excess(one, other, error), level * most_excess(other, one, error)
         return (min(low, below), max(high, above)) if among_all else (low + below, high + above)
 
-    def _ruins(self, config_id: str, level: float) -> Ruins:
+    def _ruins(self, config_id: str, level: float, missing: int = 0) -> Ruins:
         runs = self.counts(config_id, 1 - CONFIDENCE)
         values = [
             trial.objective
@@ -84,13 +110,13 @@ class RuinsOf:
         ]
         sound = self._sound.get(config_id, (self._worst or 0.0) + level)  # what a ruined run lost is counted from here
         lost = [min(1.0, (sound - value) / level) for value in values if value is not None and level > 0]
-        return Ruins(runs.runs, runs.bad, sum(max(0.0, share) for share in lost))
+        return Ruins(runs.runs + missing, runs.bad + missing, sum(max(0.0, share) for share in lost))
 
 
 def ended_runs(
     trials: Sequence[TrialRow], config_ids: Collection[str], stage: Stage, error: float = 1 - CONFIDENCE
 ) -> RunCounts:
-    """Count the runs of some configs in a stage that have ended: those with a result, and those that failed."""
+    """Count the runs of some configs in a stage that have ended: with a result, by their own failure, or missing."""
     own = [trial for trial in trials if trial.config_id in config_ids]
     here = [trial for trial in own if trial.stage is stage]
     ruined, failed = (sum(trial.ruined for trial in here), sum(trial.failed_by_itself for trial in here))
@@ -100,6 +126,7 @@ def ended_runs(
         runs=runs,
         ruined=ruined,
         failed=failed,
+        missing=sum(trial.missing for trial in here),
         ruined_before=before,
         error=error,
         bound=rate_bound(ruined + failed, runs, error),

@@ -47,7 +47,7 @@ def tie_set(
         among = whole.difference(*pair) if whole.has(*pair) else None
         few = among is None or among.num_seeds < MIN_SEEDS
         bounds = _bounds(every.difference(*pair) if few or among is None else among, family, confidence)
-        sound[pair] = None if few else bounds
+        sound[pair] = None if few else bounds and ruins.sound(pair, bounds)
         average[pair] = bounds and ruins.average(pair, bounds, (1 - confidence) / family, among_all=few)
     if all(bounds is None for bounds in (*average.values(), *sound.values())):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.table_rows import is_comparator
@@ -54,7 +54,8 @@ def compare(tables: ReportTables) -> list[Comparison]:
                 own=own,
                 other=other,
                 **judged._asdict(),
-                **asdict(_of_all(result, judged) if result.with_ruined else result),
+                **asdict(_of_all(result, judged) if result.with_ruined else _allowing(result, ruins, pair)),
+                **_left_out(tables, pair),
                 compared=len(results),
             )
             comparisons.setdefault((id_, comparator.id), comparison)
@@ -68,13 +69,31 @@ def _of_all(result: Difference, judged: Judged) -> Difference:
     return replace(result, low=judged.average_low, high=judged.average_high)
 
 
+def _allowing(result: Difference, ruins: RuinsOf, pair: Pair) -> Difference:
+    """Widen the interval of a difference among sound runs by what missing runs may hide."""
+    if result.low is None or result.high is None:
+        return result
+    low, high = ruins.sound(pair, (result.low, result.high))
+    return replace(result, low=low, high=high)
+
+
+def _left_out(tables: ReportTables, pair: Pair) -> dict[str, Any]:
+    """Return the batch of a pair's runs and the seeds that it leaves out; nothing if all its runs trained alike."""
+    runs = [{run.seed: run.trial_id for run in found.seeds} for id_ in pair if (found := tables.rows[id_].confirm)]
+    both = [{run[seed] for run in runs} for seed in runs[0] if all(seed in run for run in runs)]
+    if not (other := sum(bool(ids & tables.elsewhere) for ids in both)):
+        return {}
+    return {"batch": tables.home_text(pair[0]), "other_seeds": other}
+
+
 def _judged(result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, spoilt: bool) -> Judged:
     """Return the word on a pair; `spoilt` says whether a run of it was ruined, in any stage."""
     if result.low is None or result.high is None:
         return Judged(Outcome.INSUFFICIENT)
     bounds = result.low, result.high
     average = ruins.average(pair, bounds, error, among_all=result.with_ruined)
-    return word(None if result.with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
+    sound = None if result.with_ruined else ruins.sound(pair, bounds)
+    return word(sound, average, relevant, ruins.level(*pair), clean=not spoilt)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
@@ -91,9 +110,11 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     comparison = next((one for one in comparisons if one.config_id == best.id), None)
     if comparison is None:
         mean = estimate(best.confirm.mean, best.confirm.low, best.confirm.high)
+        why = "there is no confirmed baseline to compare with"
+        if len({*tables.common_homes.values()}) > 1:
+            why += f" that trained {tables.home_text(best.id)}, as this config did; a new sweep trains both alike"
         sentence = (
-            f"INSUFFICIENT: there is no confirmed baseline to compare with. {best.label} has a confirm mean of {mean}, "
-            f"{count(best.confirm.n, 'confirm seed')}."
+            f"INSUFFICIENT: {why}. {best.label} has a confirm mean of {mean}, {count(best.confirm.n, 'confirm seed')}."
         )
         return Verdict(outcome=Outcome.INSUFFICIENT, sentence=sentence)
     besides = _besides(comparison.differs_in)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
@@ -23,7 +23,7 @@ from sweep_service.report.render.picture import render_picture
 from sweep_service.settings import Settings
 from sweep_service.store import Store
 from sweep_service.sweep.evaluations import initial_model
-from sweep_service.sweep.extension import looks
+from sweep_service.sweep.extension import LOOK_EVENTS, looks
 from sweep_service.sweep.objective import objective_metrics, trial_objective, used_measures
 from sweep_service.sweep.records import AskedBefore, Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
 from trainers.config import TrainingConfig, WordProblemsTask
@@ -61,7 +61,7 @@ def gather(store: Store, sweep_id: str, settings: Settings) -> ReportInputs:
         versions={name: metadata.version(name) for name in _PACKAGES},
         provenance=_provenance(configs, settings),
         probe_gpu_hours=store.spent(sweep_id).probe_gpu_hours,
-        looks=looks(store.list_events(sweep_id, limit=10_000, types=("sweep.state_changed", "sweep.extended"))),
+        looks=looks(store.list_events(sweep_id, limit=10_000, types=LOOK_EVENTS)),
     )
 
 
@@ -170,12 +170,20 @@ def _checked_out(git: Path) -> str | None:
         return None
 
 
-def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, dict[str, bytes]]:
+class BuiltReport(NamedTuple):
+    """A report in its formats."""
+
+    inputs_digest: str
+    contents: dict[str, bytes]
+    """By format: those of `schemas.ReportFormat`, under verdict that part of the JSON with the ids of ruined trials,
+    and under yaml the best config's file, if there is one."""
+    compares: bool
+    """True if it compares confirm results."""
+
+
+def build_report(store: Store, sweep_id: str, settings: Settings) -> BuiltReport:
     """Build a sweep's report as it stands; an interim one while the sweep goes on.
 
-    Returns: the digest of what it was built from, and its contents by format: those of `schemas.ReportFormat`,
-        under verdict that part of its JSON with the ids of ruined trials, and under yaml the best config's file, if
-        there is one.
     Raises: NotFound.
     """
     report = build(gather(store, sweep_id, settings))
@@ -191,4 +199,4 @@ def build_report(store: Store, sweep_id: str, settings: Settings) -> tuple[str, 
     }
     if report.best is not None:
         contents["yaml"] = report.best.yaml.encode()
-    return report.inputs_digest, contents
+    return BuiltReport(report.inputs_digest, contents, compares=bool(report.comparisons))

@@ -66,7 +66,8 @@ def _answer(settings: Settings, sweep_id: str, *, interim: bool) -> Mapping[str,
             from sweep_service.worker.reports.contents import build_report
 
         put = store.put_interim_report if interim else store.put_report
-        put(sweep_id, *build_report(store, sweep_id, settings), page_script())
+        built = build_report(store, sweep_id, settings)
+        put(sweep_id, built.inputs_digest, built.contents, page_script(), compares=built.compares)
         store.close()
     except (DatabaseAway, InterfaceError, OperationalError) as error:
         return {"away": str(error)}

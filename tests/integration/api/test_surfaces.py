@@ -328,7 +328,7 @@ class Played:
         return True
 
     def report(self, *, final: bool = False) -> bool:
-        digest, contents = build_report(self.store, self.id, self.served.service.settings)
+        digest, contents, _ = build_report(self.store, self.id, self.served.service.settings)
         (self.store.put_report if final else self.store.put_interim_report)(self.id, digest, contents)
         return True
 

@@ -59,7 +59,7 @@ def test_the_examples_sweep_ends_with_a_verdict(settings: Settings, store: Store
     assert len(trials) == 3 + 2 * 3
     for curve in store.curves(fence.sweep_id, ["reward/mean"]):
         assert curve.steps == list(range(1, STEPS + 1))
-    _, contents = build_report(store, fence.sweep_id, settings)
+    _, contents, _ = build_report(store, fence.sweep_id, settings)
     report = Report.model_validate_json(contents["json"])
     assert report.verdict.outcome is Outcome.AHEAD, report.verdict.sentence
     assert report.best is not None

@@ -62,7 +62,7 @@ def test_the_sweep_goes_on_without_the_trials_that_somebody_stops(
     _, objectives = service.objectives(sweep)
     assert objectives[stopped.id] == pytest.approx(fmean(recorded[-sweep.spec.objective.last :]))
     assert objectives[waiting.id] is None
-    digest, contents = build_report(store, sweep_id, settings)
+    digest, contents, _ = build_report(store, sweep_id, settings)
     warned = {one["code"]: one for one in json.loads(contents["json"])["cautions"]}
     assert set(warned["STOPPED_TRIALS"]["trials"]) == {stopped.id, waiting.id}
     assert "torch" in store.versions(sweep_id)[stopped.id][0]

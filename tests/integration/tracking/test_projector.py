@@ -209,7 +209,7 @@ def test_reports_are_files_of_the_sweep(
     carry = projector(store, url)
     for trial in store.list_trials(sweep.id)[:2]:
         sweeps.run_trial(store, fence, trial)
-        digest, report = build_report(store, sweep.id, Settings(mlflow_url=url))
+        digest, report, _ = build_report(store, sweep.id, Settings(mlflow_url=url))
         store.put_report(sweep.id, digest, report)
         carry_all(carry, store)
         parent = sweep_run(client, sweep.id)
@@ -229,7 +229,7 @@ def test_a_final_report_makes_a_run_for_each_config(
         sweeps.run_trial(store, fence, trial)
     store.set_sweep_state(fence, SweepState.FINALIZING)
     for public in (url, "http://elsewhere"):  # another address is another report
-        digest, contents = build_report(store, sweep.id, Settings(mlflow_url=public))
+        digest, contents, _ = build_report(store, sweep.id, Settings(mlflow_url=public))
         store.put_report(sweep.id, digest, contents)
         carry_all(carry, store)
         report = Report.model_validate_json(contents["json"])
@@ -362,7 +362,7 @@ def test_a_config_s_run_has_the_mean_scores_of_its_trials(
     for right, evaluation in enumerate(sweeps.add_missing_evaluations(store, fence)):
         sweeps.measure(store, fence, evaluation, {"arithmetic": right % 5, "expressions": 0})
     store.set_sweep_state(fence, SweepState.FINALIZING)
-    store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url)))
+    store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url))[:2])
     carry_all(projector(store, url), store)
     right_of = {one.trial_id: right % 5 for right, one in enumerate(store.list_evaluations(sweep.id))}
     for run in config_runs(client, sweep.id):
@@ -385,7 +385,7 @@ def test_runs_of_a_deleted_sweep_go_to_the_bin(
         for trial in store.list_trials(sweep.id):
             sweeps.run_trial(store, fence, trial)
         sweeps.finish(store, fence)
-        store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url)))
+        store.put_report(sweep.id, *build_report(store, sweep.id, Settings(mlflow_url=url))[:2])
     carry_all(projector(store, url), store)
     shown = {sweep.id: len(active_runs(client, sweep.id)) for sweep, _ in (deleted, other)}
     assert (

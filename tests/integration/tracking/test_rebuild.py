@@ -64,7 +64,7 @@ def finished_sweep(store: Store, url: str) -> str:
     for number, evaluation in enumerate(sweeps.add_missing_evaluations(store, fence)):
         sweeps.measure(store, fence, evaluation, {"arithmetic": number % 4})
     store.set_sweep_state(fence, SweepState.FINALIZING)
-    digest, contents = build_report(store, sweep.id, Settings(mlflow_url=url))
+    digest, contents, _ = build_report(store, sweep.id, Settings(mlflow_url=url))
     store.put_report(sweep.id, digest, contents)
     store.set_sweep_state(fence, SweepState.SUCCEEDED)
     store.release_lease(fence)

@@ -144,7 +144,7 @@ def test_a_sweep_of_trials_of_two_processes_is_what_torchrun_makes_by_hand(tmp_p
         attempts = store.list_attempts(fence.sweep_id)
         assert len(attempts) == 1, attempts
         (attempt,) = attempts
-        _, contents = build_report(store, fence.sweep_id, settings)
+        _, contents, _ = build_report(store, fence.sweep_id, settings)
         assert [row["state"] for row in json.loads(contents["json"])["trials"]] == ["SUCCEEDED"]
     written = tmp_path / "by-hand.yaml"
     written.write_text(json.dumps(config.training | {"seed": trial.seed}))

@@ -37,7 +37,7 @@ def test_events_tell_the_run_from_start_to_end(straight: Run) -> None:
     assert straight.outcome == "SUCCEEDED"
     (started,) = straight.of("started")
     assert started["config"] == small_config(steps=32).model_dump(mode="json")
-    assert started["versions"].keys() == {"python", "torch", "transformers", "trl"}
+    assert started["versions"].keys() == {"hardware", "python", "torch", "transformers", "trl"}
     assert started["resumed_from_step"] is None
     assert straight.events[0] is started
     assert [event["step"] for event in straight.of("step")] == list(range(1, 33))

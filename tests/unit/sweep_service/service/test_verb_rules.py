@@ -111,16 +111,26 @@ def test_an_evaluation_that_has_failed_is_tried_again(store: Store, service: Swe
     assert set(states(store, sweep)) == {TrialState.SUCCEEDED}
 
 
-def test_only_confirm_seeds_that_are_new_make_another_look(store: Store, service: SweepService) -> None:
+def test_only_an_extension_that_draws_results_makes_another_look(store: Store, service: SweepService) -> None:
     sweep, fence = start(store)
     numbers = list[int]()
-    for tune, confirm in (([0], [7, 8]), ([0, 1, 2], [8, 7]), ([0, 1], [7, 8, 9])):
+    confirm = {"seeds": {"confirm": {"seeds": [7, 8]}}}
+    more = {"seeds": {"tune": [0, 1, 2], "confirm": {"seeds": [8, 7]}}}
+    for changes in (confirm, confirm | {"resources": {"max_parallel": 3}}, more, {"budget": {"max_trial_hours": 9}}):
         finish(store, fence)
-        tuned = [*store.get_sweep(sweep.id).spec.seeds.tune, *tune]
-        service.extend(sweep.id, {"seeds": {"tune": sorted({*tuned}), "confirm": {"seeds": confirm}}})
+        store.put_report(sweep.id, f"{len(numbers)}", {"md": b""}, compares=bool(numbers))
+        service.extend(sweep.id, changes)
         store.set_sweep_state(fence, SweepState.RUNNING)
         numbers.append(looks(store.list_events(sweep.id)))
-    assert numbers == [1, 1, 2]  # the first one added the stage, of which nobody had seen results
+    assert numbers == [1, 1, 2, 3]  # the first one added the stage, and the second one draws nothing
+
+
+def test_a_failed_sweep_that_goes_on_after_a_report_looks_again(store: Store, service: SweepService) -> None:
+    sweep, fence = start(store)
+    store.set_sweep_state(fence, SweepState.FAILED, "no room")
+    store.put_report(sweep.id, "late", {"md": b""}, compares=True)
+    service.extend(sweep.id, {"retries": {"max_failed_trials": None}})
+    assert looks(store.list_events(sweep.id)) == 2
 
 
 def test_a_sweep_whose_report_is_being_built_is_not_extended(store: Store, service: SweepService) -> None:

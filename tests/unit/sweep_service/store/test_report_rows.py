@@ -14,8 +14,10 @@ from sweep_service.service import SweepService
 from sweep_service.settings import Settings
 from sweep_service.store import Store, open_store, tables
 from sweep_service.sweep.endings import Ending, TrialState
+from sweep_service.sweep.extension import COMPARED, looks
 from sweep_service.sweep.records import Stage, SweepState
 from sweep_service.sweep.spec import SweepSpec
+from sweep_service.worker.reports import process
 from sweep_service.worker.reports.contents import build_report, gather
 from tests.stored_sweeps import claimed, finish, make_sweep, one_attempt, run_trial, start, submit
 from tests.unit.sweep_service.report.report_sweeps import SPEC, sweep_inputs
@@ -54,9 +56,9 @@ def fill(store: Store, *, backwards: bool = False) -> str:
 def test_a_report_is_built_from_the_store_and_kept(store: Store, tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, mlflow_url="http://127.0.0.1:5000")
     sweep_id = fill(store)
-    digest, contents = build_report(store, sweep_id, settings)
+    digest, contents, _ = build_report(store, sweep_id, settings)
     assert set(contents) == {"html", "json", "md", "csv", "png", "svg", "verdict", "yaml"}
-    assert build_report(store, sweep_id, settings) == (digest, contents)
+    assert build_report(store, sweep_id, settings) == (digest, contents, True)
     report = Report.model_validate_json(contents["json"])
     assert report == build(gather(store, sweep_id, settings))
     assert report.inputs_digest == digest
@@ -132,9 +134,39 @@ def test_a_report_knows_how_often_its_confirm_results_could_be_looked_at(store: 
     for trial in store.list_trials(sweep.id):
         run_trial(store, fence, trial)
     finish(store, fence)
+    store.put_report(sweep.id, "first", {"md": b""}, compares=True)
     assert gather(store, sweep.id, settings).looks == 1
     SweepService(store, settings).extend(sweep.id, {"seeds": {"confirm": {"top_k": 1, "seeds": [7, 8]}}})
     assert gather(store, sweep.id, settings).looks == 2
+
+
+def test_a_page_that_asks_for_reports_all_the_time_adds_one_event_until_somebody_chooses(
+    store: Store, tmp_path: Path
+) -> None:
+    sweep, _ = start(store)
+    service, compared = SweepService(store, Settings(home=tmp_path)), list[int]()
+
+    def show(digest: str, *, compares: bool = True) -> None:
+        store.put_interim_report(sweep.id, digest, {"md": digest.encode()}, compares=compares)
+        compared.append([event.type for event in store.list_events(sweep.id)].count(COMPARED))
+
+    show("nothing", compares=False)
+    show("one")
+    show("two")
+    service.extend(sweep.id, {"resources": {"max_parallel": 1}})
+    show("three")
+    service.stop_trial(store.list_trials(sweep.id)[0].id, counts=False)
+    show("four")
+    assert (compared, looks(store.list_events(sweep.id))) == ([0, 1, 1, 2, 3], 2)
+
+
+def test_whoever_builds_a_report_tells_that_it_compares_confirm_results(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    store = open_store(settings.database_url)
+    sweep_id = fill(store)
+    assert process._answer(settings, sweep_id, interim=False) == {"kept": True}
+    assert [event.type for event in store.list_events(sweep_id)][-1] == COMPARED
+    store.close()
 
 
 def test_a_report_reads_the_attempts_of_trials_that_were_begun_again(store: Store, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_new_report_has_runs_of_its_own_for_its_configs(store: Store) -> None:
     recorder = Recorder()
     projector = Projector(store, recorder)
     for public in ("http://one", "http://two"):  # another address is another report
-        digest, contents = build_report(store, sweep.id, Settings(mlflow_url=public))
+        digest, contents, _ = build_report(store, sweep.id, Settings(mlflow_url=public))
         store.put_report(sweep.id, digest, contents)
         while projector.carry():
             pass

@@ -1,7 +1,6 @@
 """Seeds that are bought after a report: later looks are stricter, and the advice says what they will find, and how."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,40 +9,7 @@ from bench.validate_looks import LOOKS, WORLDS, at_look, first_better
 from bench.validate_report import Row, run_sweep
 from sweep_service.report.build import build
 from sweep_service.report.statistics.critical_values import confidence_of, lower_critical
-from sweep_service.sweep.extension import looks
-from sweep_service.sweep.records import Event
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-
-SEEDS = {"seeds": {"confirm": {"seeds": [1, 2]}}}
-
-
-def events(*kinds: str | dict[str, Any]) -> list[Event]:
-    """Return events: a word is a state, anything else the changes of an extension."""
-    return [
-        Event(
-            sweep_id="swp",
-            seq=seq,
-            time=0.0,
-            type="sweep.state_changed" if isinstance(kind, str) else "sweep.extended",
-            data={"state": kind} if isinstance(kind, str) else {"changes": kind},
-        )
-        for seq, kind in enumerate(kinds, 1)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("number", "history"),
-    [
-        (1, ["RUNNING", "FINALIZING", "SUCCEEDED"]),
-        (1, ["RUNNING", SEEDS, "FINALIZING", "SUCCEEDED"]),  # nobody had a report
-        (2, ["RUNNING", "SUCCEEDED", SEEDS, "RUNNING", "SUCCEEDED"]),
-        (2, ["SUCCEEDED", SEEDS, "RUNNING", SEEDS, "SUCCEEDED"]),  # one more before the next report
-        (3, ["SUCCEEDED", SEEDS, "SUCCEEDED", SEEDS]),
-        (1, ["SUCCEEDED", {"budget": {"max_gpu_hours": 3}}, {"seeds": {"tune": [1]}}, {"seeds": None}]),
-    ],
-)
-def test_a_look_is_one_at_a_report_after_which_confirm_seeds_were_added(number: int, history: list[Any]) -> None:
-    assert looks(events(*history)) == number
 
 
 def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:

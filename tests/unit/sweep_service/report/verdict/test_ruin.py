@@ -184,7 +184,7 @@ def test_a_ruin_of_the_tune_stage_leaves_a_config_to_its_average() -> None:
 @pytest.mark.parametrize(
     ("end", "counts"), [(Ending.CRASHED, True), (Ending.TIMED_OUT, True), (Ending.FAILED, True), (Ending.LOST, False)]
 )
-def test_a_run_that_failed_by_itself_weakens_what_is_said_and_a_lost_one_does_not(end: Ending, counts: bool) -> None:
+def test_a_run_that_failed_by_itself_weakens_what_is_said_more_than_a_lost_one(end: Ending, counts: bool) -> None:
     found = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3)).verdict.comparison
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert found.own.bound == pytest.approx(rate_bound(2, 6, 0.025) if counts else rate_bound(0, 4, 0.025))

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ def arms_of(results: dict[str, list[float]]) -> list[Arm]:
     ]
 
 
-def ties_of(results: dict[str, list[float]], runs: int = 1000) -> TieSet | None:
-    """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible."""
+def ties_of(results: dict[str, list[float]], runs: int = 1000, missing: Sequence[str] = ()) -> TieSet | None:
+    """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible.
+
+    `missing` names the configs of runs without a result."""
     rows: dict[str, ConfigRow] = {}
     for number, (name, values) in enumerate(results.items()):
         known = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
@@ -37,6 +40,10 @@ def ties_of(results: dict[str, list[float]], runs: int = 1000) -> TieSet | None:
         for name, row in rows.items()
         for seed in row.confirm.seeds
     ] * runs
+    trials += [
+        TrialRow.model_construct(id=f"{name} gone", config_id=name, stage=Stage.CONFIRM, objective=None, missing=True)
+        for name in missing
+    ]
     arms = arms_of(results)
     return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
 
@@ -45,6 +52,13 @@ def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
     found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "low": [0.40, 0.41, 0.43]})
     assert {member.config_id: member.in_set for member in found.members} == {"a": True, "b": True, "low": False}
     assert found.text == "2 of 3 confirmed configs may be the best, over all runs and in sound ones: b, a."
+
+
+def test_missing_runs_of_the_better_config_leave_the_other_in_the_set() -> None:
+    results = {"a": [0.64, 0.66, 0.65, 0.62], "b": [0.61, 0.61, 0.61, 0.61]}
+    for missing, stays in (((), False), (("a", "a"), True), (("b", "b"), False), (("a", "a", "b", "b"), False)):
+        found = {one.config_id: one.in_sound_set for one in ties_of(results, missing=missing).members}
+        assert found == {"a": True, "b": stays}
 
 
 def test_one_clear_best_stands_alone() -> None:
