@@ -428,8 +428,8 @@ def _train(
                 metrics |= _of_parts(right_P / found.samples)
                 counts.append(_counts(trial.id, right_P, found.samples))
             if fell:
+                metrics = {name: _fallen(float(values[-1])) for name, values in metrics.items()}
                 metrics["reward/mean"] = _FALLEN
-                metrics["eval/avg_at_k"] = np.array([max(3 * value, value + 0.3), value, value, value])
             evaluations = len(metrics["eval/avg_at_k"])
             series[trial.id] = TrialSeries(
                 trial_id=trial.id,
@@ -439,6 +439,11 @@ def _train(
                 metrics=metrics,
             )
     return trials, series, counts
+
+
+def _fallen(value: float) -> Floats:
+    """Evaluations that end with a value, far below the first."""
+    return np.array([max(3 * value, value + 0.3), value, value, value])
 
 
 def _of_parts(rates_P: Floats) -> dict[str, Floats]:

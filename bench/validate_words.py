@@ -26,6 +26,7 @@ from bench.validate_report import Arms, Numbers, Results, Row, simulate
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.sweep.endings import Ending
+from trainers.evaluation.problem_parts import MIN_PROBLEMS
 
 POINTS: Final = 9
 LEVEL: Final = 0.6
@@ -37,6 +38,8 @@ FALSE: Final = 0.065
 COVERAGE: Final = 0.92
 """Lower end of that of the coverage of intervals."""
 _BATCH: Final = 250
+_SAMPLES: Final = 10**6
+"""Samples of each problem, so many that counts say what the result is; problems are all alike, so luck has no part."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,9 @@ class Ruinous:
         low_AS = np.abs(self.ruin + rng.normal(0, self.sd, shape)) if self.ruin else np.zeros(shape)
         values_AS = np.where(ruined_AS, low_AS, values_AS)
         crashed_AS = (values_AS < self.crash_below) & (which < POINTS)[:, None]
-        return Results(np.where(crashed_AS, np.nan, values_AS), ruined_AS & self.falls, ending=Ending.CRASHED)
+        right_ASP = np.repeat(np.rint(values_AS * _SAMPLES).astype(int)[:, :, None], 2 * MIN_PROBLEMS, axis=2)
+        values_AS = np.where(crashed_AS, np.nan, values_AS)
+        return Results(values_AS, ruined_AS & self.falls, right_ASP, _SAMPLES, ending=Ending.CRASHED)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import MIN_SEEDS, Difference, differences
 from sweep_service.report.verdict.comparators import LOSS, differs_in, families
 from sweep_service.report.verdict.finding import finding, named
+from sweep_service.report.verdict.interval_basis import held_back
 from sweep_service.report.verdict.ruin import Judged, Pair, RuinsOf, word
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import all_diverged, same_objective
@@ -84,7 +85,9 @@ def _judged(
         return Judged(Outcome.INSUFFICIENT)
     bounds = result.low, result.high
     average = ruins.average(pair, bounds, error, among_all=with_ruined)
-    return word(None if with_ruined else bounds, average, relevant, ruins.level(*pair), clean=not spoilt)
+    counted = result.num_problems is not None
+    sound = None if with_ruined else bounds
+    return word(sound, average, relevant, ruins.level(*pair), clean=not spoilt, counted=counted)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
@@ -109,6 +112,7 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     besides = _besides(comparison.differs_in)
     sentence = finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
+    sentence += held_back(comparison, tables.inputs)
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
 
 

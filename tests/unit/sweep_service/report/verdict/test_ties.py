@@ -14,14 +14,18 @@ from sweep_service.sweep.records import Stage
 NAN = math.nan
 
 
-def arms_of(results: dict[str, list[float]]) -> list[Arm]:
-    return [
-        Arm(name, {seed: value for seed, value in enumerate(values) if not math.isnan(value)})
+def arms_of(results: dict[str, list[float]], *, counted: bool = True) -> list[Arm]:
+    known = {
+        name: {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
         for name, values in results.items()
-    ]
+    }
+    rates = {
+        name: {seed: {"p": value, "q": value} for seed, value in by_seed.items()} for name, by_seed in known.items()
+    }
+    return [Arm(name, by_seed, rates=rates[name] if counted else {}) for name, by_seed in known.items()]
 
 
-def ties_of(results: dict[str, list[float]], runs: int = 1000) -> TieSet | None:
+def ties_of(results: dict[str, list[float]], runs: int = 1000, *, counted: bool = True) -> TieSet | None:
     """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible."""
     rows: dict[str, ConfigRow] = {}
     for number, (name, values) in enumerate(results.items()):
@@ -37,7 +41,7 @@ def ties_of(results: dict[str, list[float]], runs: int = 1000) -> TieSet | None:
         for name, row in rows.items()
         for seed in row.confirm.seeds
     ] * runs
-    arms = arms_of(results)
+    arms = arms_of(results, counted=counted)
     return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
 
 
@@ -45,6 +49,12 @@ def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
     found = ties_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82], "low": [0.40, 0.41, 0.43]})
     assert {member.config_id: member.in_set for member in found.members} == {"a": True, "b": True, "low": False}
     assert found.text == "2 of 3 confirmed configs may be the best, over all runs and in sound ones: b, a."
+
+
+def test_where_problems_do_not_count_the_set_is_of_these_alone() -> None:
+    results = {"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82]}
+    counted, uncounted = ties_of(results), ties_of(results, counted=False)
+    assert uncounted.text == f"{counted.text} That is on these problems alone."
 
 
 def test_one_clear_best_stands_alone() -> None:
