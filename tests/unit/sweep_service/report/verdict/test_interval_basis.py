@@ -73,6 +73,12 @@ def test_a_config_that_is_behind_on_these_problems_is_told_so() -> None:
     assert "where no run is ruined, on these problems; prefer that." in report.best.why
 
 
+def test_problems_of_one_group_say_nothing_of_others() -> None:
+    inputs = counted(sweep_inputs(advantage=0.3), (NAMES[0],) * 20)
+    comparison = compared(inputs, 1).model_copy(update={"num_problems": None, "outcome": Outcome.AHEAD_HERE})
+    assert "not counted, because no two problems are independent;" in held_back(comparison, inputs)
+
+
 def test_an_undecided_word_gives_the_reason_unless_the_averages_alone_decide() -> None:
     open_ = build(sweep_inputs({"objective": {"relevant": 0.001}})).verdict
     assert open_.outcome is Outcome.UNDECIDED
