@@ -47,7 +47,7 @@ from sweep_service.sweep.records import (
 )
 from sweep_service.sweep.series import EVALUATION, TrialSeries
 from sweep_service.sweep.spec import SweepSpec
-from trainers.evaluation.problem_parts import part_metric, split_problems
+from trainers.evaluation.problem_parts import MIN_PROBLEMS, part_metric, split_problems
 
 RECORDED: Final = Path(__file__).with_name("recorded_sweeps.json")
 SEEDS: Final = (3, 4, 6)
@@ -69,6 +69,7 @@ _UPDATES: Final = np.arange(1, 9)
 _FALLEN: Final = np.repeat([0.5, 0.1], 4)  # the reward of a trial that collapses: two windows of the shortest length
 _KNOWN: Final = 1_000_000  # degrees of freedom of a variance that is known
 _BATCH: Final = 250
+_SAMPLES: Final = 10**6
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -90,6 +91,12 @@ class Results:
     """Samples of each problem."""
     ending: Ending = Ending.LOST
     """How failed trials end: by no fault of their own, unless said otherwise."""
+
+
+def without_luck(values_AS: Floats, collapsed_AS: Flags) -> Results:
+    """Return results of which so many samples of problems that are all alike were counted that luck has no part."""
+    right_ASP = np.repeat(np.rint(values_AS * _SAMPLES).astype(int)[:, :, None], 2 * MIN_PROBLEMS, axis=2)
+    return Results(values_AS, collapsed_AS, right_ASP, _names(2 * MIN_PROBLEMS), _SAMPLES)
 
 
 class World(Protocol):
@@ -443,8 +450,8 @@ def _train(
                 metrics |= _of_parts(right_P / found.samples, found.names)
                 counts.append(_counts(trial.id, right_P, found))
             if fell:
+                metrics = {name: _fallen(float(values[-1])) for name, values in metrics.items()}
                 metrics["reward/mean"] = _FALLEN
-                metrics["eval/avg_at_k"] = np.array([max(3 * value, value + 0.3), value, value, value])
             evaluations = len(metrics["eval/avg_at_k"])
             series[trial.id] = TrialSeries(
                 trial_id=trial.id,
@@ -454,6 +461,11 @@ def _train(
                 metrics=metrics,
             )
     return trials, series, counts
+
+
+def _fallen(value: float) -> Floats:
+    """Evaluations that end with a value, far below the first."""
+    return np.array([max(3 * value, value + 0.3), value, value, value])
 
 
 def _of_parts(rates_P: Floats, names: tuple[str, ...]) -> dict[str, Floats]:

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -22,7 +22,7 @@ from scipy.stats import beta, norm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.truths import Truth, is_false
-from bench.validate_report import Arms, Numbers, Results, Row, arm_of, simulate
+from bench.validate_report import Arms, Numbers, Results, Row, arm_of, simulate, without_luck
 from bench.word_worlds import KnownWorld, further_rows
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
@@ -101,11 +101,12 @@ class Ruinous:
         low_AS = np.abs(self.ruin + rng.normal(0, self.sd, shape)) if self.ruin else np.zeros(shape)
         values_AS = np.where(ruined_AS, low_AS, values_AS)
         crashed_AS = (values_AS < self.crash_below) & (which < POINTS)[:, None]
+        results = without_luck(values_AS, ruined_AS & self.falls)
         if self.lost:
             low_AS = values_AS < arms.means_A[which, None] + norm.ppf(0.2) * math.hypot(self.sd, SEED_SD)
             lost_AS = low_AS & np.isin(which, self.lost)[:, None] & (rng.random(shape) < 0.5)
-            return Results(np.where(lost_AS, np.nan, values_AS), ruined_AS & self.falls)
-        return Results(np.where(crashed_AS, np.nan, values_AS), ruined_AS & self.falls, ending=Ending.CRASHED)
+            return replace(results, values_AS=np.where(lost_AS, np.nan, values_AS))
+        return replace(results, values_AS=np.where(crashed_AS, np.nan, values_AS), ending=Ending.CRASHED)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from bench.truths import Truth
-from bench.validate_report import LEVEL, Arms, Lucky, Numbers, Rates, Results, Row, World
+from bench.validate_report import LEVEL, Arms, Lucky, Numbers, Rates, Results, Row, World, without_luck
 
 POINTS: Final = 9
 SEED_SD: Final = 0.01
@@ -122,7 +122,7 @@ class Mixed:
                 uniform_S = own.truth.rate + (1 - own.truth.rate) * uniform_S  # ruins are the first modes
             values_AS[index], ruined_AS[index] = own.draw(uniform_S, rng)
         values_AS += arms.sds_A[which, None] * noise_AS + rng.normal(0, SEED_SD, seeds)
-        return Results(np.maximum(values_AS, 0), np.zeros(shape, dtype=bool))
+        return without_luck(np.maximum(values_AS, 0), np.zeros(shape, dtype=bool))
 
 
 def _sound(one: Law) -> float:

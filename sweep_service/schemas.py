@@ -144,7 +144,8 @@ class VerdictView(Timed, View):
 
     outcome: str = Field(
         description="BETTER, WORSE or EQUIVALENT of averages over all runs; AHEAD, BEHIND or ALIKE IN SOUND RUNS of "
-        "runs that are not ruined; UNDECIDED, INSUFFICIENT or EXPLORATORY."
+        "runs that are not ruined, or ON THESE PROBLEMS where others are not counted; UNDECIDED, INSUFFICIENT or "
+        "EXPLORATORY."
     )
     sentence: str = Field(description="The verdict in words, with the difference and its interval where there is one.")
     config_id: str | None = Field(description="The config that was judged, if it was compared.")

@@ -12,12 +12,12 @@ from sweep_service.client import Client
 from sweep_service.errors import NotReady
 from sweep_service.schemas import Best, Judged, SweepView
 
+_WHERE = "IN SOUND RUNS", "ON THESE PROBLEMS"
+_PARTLY = tuple(f"{word} {where}" for word in ("AHEAD", "BEHIND", "ALIKE") for where in _WHERE)
 _STYLES = {
     "BETTER": "bold green",
     "WORSE": "bold red",
-    **dict.fromkeys(
-        ("EQUIVALENT", "UNDECIDED", "AHEAD IN SOUND RUNS", "BEHIND IN SOUND RUNS", "ALIKE IN SOUND RUNS"), "bold cyan"
-    ),
+    **dict.fromkeys(("EQUIVALENT", "UNDECIDED", *_PARTLY), "bold cyan"),
 }
 """Colour of a verdict; every other one is yellow."""
 

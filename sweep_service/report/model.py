@@ -12,7 +12,10 @@ REPORT_VERSION: Final = 12
 
 
 class Outcome(StrEnum):
-    """Outcome of a comparison of two configs: the first three are about averages over runs, ruined ones included."""
+    """Outcome of a comparison of two configs: the first three are about averages over runs, ruined ones included.
+
+    The next three are about sound runs, those ON THESE PROBLEMS about sound runs on the sampled problems alone.
+    """
 
     BETTER = "BETTER"  # the config's average is higher, whatever rate of ruin the runs leave possible
     WORSE = "WORSE"  # it is lower
@@ -20,6 +23,9 @@ class Outcome(StrEnum):
     AHEAD = "AHEAD IN SOUND RUNS"  # higher in runs that are not ruined; how often runs are is open
     BEHIND = "BEHIND IN SOUND RUNS"  # lower in such runs
     ALIKE = "ALIKE IN SOUND RUNS"  # such runs differ by less than is relevant
+    AHEAD_HERE = "AHEAD ON THESE PROBLEMS"  # higher in sound runs on these problems; others are not counted
+    BEHIND_HERE = "BEHIND ON THESE PROBLEMS"  # lower in such runs on these problems
+    ALIKE_HERE = "ALIKE ON THESE PROBLEMS"  # such runs differ by less than is relevant on these problems
     UNDECIDED = "UNDECIDED"  # the averages are open, and so are sound runs, or a run was ruined
     INSUFFICIENT = "INSUFFICIENT"  # too few results to say anything, or all of them equal
     EXPLORATORY = "EXPLORATORY"  # nothing was confirmed on fresh seeds: a ranking, not a finding
@@ -34,14 +40,22 @@ class Outcome(StrEnum):
         """True for the words about averages over all runs."""
         return self in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT)
 
+    @property
+    def is_of_these_problems(self) -> bool:
+        """True for the words that say nothing about other problems, because these were not counted."""
+        return self in (Outcome.AHEAD_HERE, Outcome.BEHIND_HERE, Outcome.ALIKE_HERE)
+
 
 _SIGNS: Final = {
     Outcome.BETTER: 1,
     Outcome.AHEAD: 1,
+    Outcome.AHEAD_HERE: 1,
     Outcome.WORSE: -1,
     Outcome.BEHIND: -1,
+    Outcome.BEHIND_HERE: -1,
     Outcome.EQUIVALENT: 0,
     Outcome.ALIKE: 0,
+    Outcome.ALIKE_HERE: 0,
 }
 
 
@@ -194,7 +208,8 @@ class Comparison(ReportPart):
     outcome: Outcome
     tolerated: float | None = None
     """Share of ruined runs, of whichever is ahead, that would cost all of its lead among sound runs, or of either that
-    would cost more than may differ; None where the average is decided, or sound runs decide nothing."""
+    would cost more than may differ; None where the average is decided, or sound runs decide nothing, or problems do not
+    count."""
     own: RunCounts
     """Runs of the config in the confirm stage."""
     other: RunCounts

@@ -15,12 +15,24 @@ from typing import Final, NamedTuple
 
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
 from sweep_service.sweep.spec import Confirm, Objective, SweepSpec
-from trainers.evaluation.problem_parts import part_metric
+from trainers.evaluation.problem_parts import MIN_PROBLEMS, part_metric
 
+COUNTED: Final = "eval/avg_at_k"
+"""The only metric that is a mean over problems of shares of right samples, which evaluations count."""
 _TURNS: Final = 100
 """Turns of a fit, far more than it needs to settle."""
 Recorded = Callable[[str, str], Sequence[float]]
 """Returns the values that a trial's evaluations recorded of a metric, in order, by the trial's id and the metric."""
+
+
+def how_to_count(spec: SweepSpec) -> str:
+    """Say what has a report count other validation problems, where it does not."""
+    remedy = "evaluate all trials on the same problems"
+    if spec.objective.metric != COUNTED:
+        remedy = f"set objective.metric to {COUNTED}, a mean over problems"
+    elif spec.trainer is not None:
+        remedy = "give `problems` in every evaluation (docs/own_trainer.md)"
+    return f"to count them, {remedy}, {2 * MIN_PROBLEMS} or more"
 
 
 def measures(spec: SweepSpec) -> dict[Stage, str]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.cost import Measured, shapes
+from sweep_service.sweep.objective import COUNTED, how_to_count
 from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 from trainers.config import TransformersEngine
@@ -104,8 +105,21 @@ def _seed_warnings(spec: SweepSpec) -> list[str]:
     elif len(spec.seeds.confirm.seeds) < MIN_SEEDS:
         warnings.append(f"fewer than {MIN_SEEDS} confirm seeds: no interval can be given")
     else:
-        warnings += _word_of_seeds(len(spec.seeds.confirm.seeds), spec.seeds.confirm.top_k)
+        warnings += _uncounted(spec)
+        if spec.objective.metric == COUNTED:
+            warnings += _word_of_seeds(len(spec.seeds.confirm.seeds), spec.seeds.confirm.top_k)
     return warnings
+
+
+def _uncounted(spec: SweepSpec) -> list[str]:
+    """Say where the report's words are about the validation problems alone, or may be."""
+    if spec.objective.metric != COUNTED:
+        why = f"objective.metric {spec.objective.metric}: other validation problems are not counted, so"
+    elif spec.trainer is not None:
+        why = "trainer: unless its evaluations have `problems`, other validation problems are not counted, and"
+    else:
+        return []
+    return [f"{why} the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; {how_to_count(spec)}"]
 
 
 def _word_of_seeds(seeds: int, chosen: int) -> list[str]:

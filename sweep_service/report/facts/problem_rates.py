@@ -6,11 +6,9 @@ from functools import lru_cache
 from statistics import fmean
 
 from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.sweep.objective import COUNTED
 from sweep_service.sweep.records import ProblemCounts, Stage, TrialState
 from trainers.evaluation.problem_parts import split_problems
-
-COUNTED = "eval/avg_at_k"
-"""The only metric that is a mean over problems of shares of right samples."""
 
 
 def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[str, dict[str, float]]:
@@ -19,9 +17,8 @@ def problem_rates(inputs: ReportInputs, stage: Stage = Stage.CONFIRM) -> dict[st
     Of a sweep without a confirm stage these are half of the problems, as many as would measure one.
 
     Each occurrence of a problem counts, as in the objective: the second one of a name is `name#1`, of the same
-    `problem_group`. A problem whose samples the judge could not judge in any evaluation is missing. A diverged
-    trial counts on every problem what the objective says. Empty if the objective is another metric, or trainers did not
-    count.
+    `problem_group`. A problem whose samples the judge could not judge in any evaluation is missing. A diverged trial
+    counts on every problem what the objective says. Empty if the objective is another metric, or there are no counts.
     """
     if inputs.sweep.spec.objective.metric != COUNTED:
         return {}

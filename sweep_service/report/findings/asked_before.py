@@ -17,6 +17,7 @@ from sweep_service.sweep.records import AskedBefore, Stage
 _ERRS: Final = 1 - CONFIDENCE
 """Largest probability with which a sweep puts a config ahead that is not, by either word."""
 _WITHOUT_TEST: Final = (Outcome.INSUFFICIENT, Outcome.EXPLORATORY)
+_OF_THESE_PROBLEMS: Final = tuple(outcome for outcome in Outcome if outcome.is_of_these_problems)
 _LISTED: Final = 6
 
 
@@ -33,10 +34,12 @@ def asked_before(facts: Facts) -> Evidence | None:
         f"{_listed(earlier)}."
     ]
     if tests > 1:
-        luck = percent(min(1.0, tests * _ERRS))  # they may share seeds, problems and configs, so that errors add up
+        luck, of_problems = percent(min(1.0, tests * _ERRS)), ""  # they may share runs and problems, so errors add up
+        if any(outcome in _OF_THESE_PROBLEMS for outcome in (*answers, own)):
+            of_problems = ", more if luck with problems counts, where an answer is ON THESE PROBLEMS"
         texts.append(
             f"If no config were better in any of them, at least one of {tests} answers would put one ahead by luck in "
-            f"up to {luck} of all cases."
+            f"up to {luck} of all cases{of_problems}."
         )
     if facts.verdict.comparison is not None:
         texts += _pooled(facts, facts.verdict.comparison)

@@ -135,9 +135,15 @@ def _why(facts: Facts, row: ConfigRow) -> str:
         )
     elif outcome.sign == -1:
         where = "" if outcome is Outcome.WORSE else " where no run is ruined"
+        where += ", on these problems" if outcome.is_of_these_problems else ""
         text += f" It is behind {comparison.comparator_label}{where}; prefer that."
     elif outcome is Outcome.AHEAD:
         text += f" Where no run is ruined it is ahead of {comparison.comparator_label}; on average that is open."
+    elif outcome is Outcome.AHEAD_HERE:
+        text += (
+            f" Where no run is ruined it is ahead of {comparison.comparator_label} on these problems; on others that "
+            "is open."
+        )
     return text + _not_from_its_loss(facts, row)
 
 

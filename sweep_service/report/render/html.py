@@ -30,6 +30,7 @@ from sweep_service.sweep.records import Role, Stage
 _PAGE: Final = Path(__file__).parent / "page"
 _RUINED: Final = "A run is ruined if it fails, diverges, collapses, or ends far below the others; else it is sound."
 _COUNTED: Final = f"{_RUINED} Over all runs, rates of ruin count at the worst that the runs leave possible."
+_HERE: Final = f"{_RUINED} A config may be lucky on these problems with every seed; on others it may be otherwise."
 _OUTCOMES: Final = {
     Outcome.BETTER: _COUNTED,
     Outcome.WORSE: f"{_COUNTED} Stay with what it is compared with.",
@@ -37,6 +38,9 @@ _OUTCOMES: Final = {
     Outcome.AHEAD: f"{_RUINED} BETTER would count ruined runs, too; so few runs cannot exclude them.",
     Outcome.BEHIND: f"{_RUINED} WORSE would count ruined runs, too; so few runs cannot exclude them.",
     Outcome.ALIKE: f"{_RUINED} EQUIVALENT would count ruined runs, too; so few runs cannot exclude them.",
+    Outcome.AHEAD_HERE: _HERE,
+    Outcome.BEHIND_HERE: _HERE,
+    Outcome.ALIKE_HERE: _HERE,
     Outcome.UNDECIDED: _RUINED,
     Outcome.INSUFFICIENT: "There is not enough to say anything with a stated confidence.",
     Outcome.EXPLORATORY: "A ranking to plan the next sweep with, not a finding.",

@@ -17,6 +17,8 @@ _VERBS = {
     Outcome.WORSE: "is worse than",
     Outcome.AHEAD: "is ahead of",
     Outcome.BEHIND: "is behind",
+    Outcome.AHEAD_HERE: "is ahead of",
+    Outcome.BEHIND_HERE: "is behind",
     Outcome.UNDECIDED: "cannot be told apart from",
 }
 
@@ -39,7 +41,8 @@ def finding(comparison: Comparison, relevant: float) -> str:
         of = "With ruined runs" if comparison.with_ruined else "Without ruined runs"
         text = f"over all runs {text}. {of} the difference is {figures}, {seeds}"
     else:
-        text = f"in sound runs {text}: {figures}, {seeds}"
+        here = " on these problems" if outcome.is_of_these_problems else ""
+        text = f"in sound runs{here} {text}: {figures}, {seeds}"
     return f"{outcome}: {text}. {_rates(comparison, against)}{_missing(comparison, against)}{_bet(comparison)}"
 
 

@@ -1,10 +1,15 @@
 """Basis of the verdict's interval: seeds alone or problems too, and the reason for its unequal halves."""
 
-from sweep_service.report.facts.problem_rates import COUNTED
+from typing import Final
+
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.formatting import count
-from sweep_service.report.model import Comparison
+from sweep_service.report.model import Comparison, Outcome
+from sweep_service.sweep.objective import COUNTED, how_to_count
 from trainers.evaluation.problem_parts import MIN_PROBLEMS, problem_group
+
+_LEAST: Final = 2
+"""Smallest number of independent problems that say something about others."""
 
 
 def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
@@ -32,6 +37,20 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
     return text
 
 
+def held_back(comparison: Comparison, inputs: ReportInputs) -> str:
+    """Say why a comparison has no word on other problems, and what would give it one; empty if nothing is held back."""
+    if not _is_held_back(comparison):
+        return ""
+    return f" Other problems are not counted, {_why_uncounted(inputs)}; {how_to_count(inputs.sweep.spec)}."
+
+
+def _is_held_back(comparison: Comparison) -> bool:
+    low, high = comparison.average_low, comparison.average_high
+    decided = low is not None and high is not None and (low > 0 or high < 0)
+    uncounted = comparison.num_problems is None and comparison.outcome is Outcome.UNDECIDED
+    return comparison.outcome.is_of_these_problems or (uncounted and decided)
+
+
 def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
     seeds = count(comparison.num_seeds, "confirm seed")
     chose = "on which no config was chosen" if inputs.halves else f"which also chose the configs{_why_same(inputs)}"
@@ -41,7 +60,8 @@ def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
             problems += f", {comparison.num_groups} of them independent"
         text = f"The interval counts {seeds} and {problems}, {chose}"
         return f"{text}." if inputs.halves else f"{text}; its lower end allows for that."
-    text = f"The interval counts {seeds}, not the choice of validation problems, {_why_uncounted(inputs)}."
+    why = "" if _is_held_back(comparison) else f", {_why_uncounted(inputs)}"  # else the verdict says it
+    text = f"The interval counts {seeds}, not the choice of validation problems{why}."
     if inputs.halves:
         return f"{text} No config was chosen on these problems."
     return f"{text} The configs were chosen on the same problems{_why_same(inputs)}, so the best may look too good."
@@ -52,6 +72,8 @@ def _why_uncounted(inputs: ReportInputs) -> str:
         return "because the objective is not a mean of right samples over problems"
     if len({frozenset(counts.names) for counts in inputs.problem_counts}) > 1:
         return "because not all of these trials were evaluated on the same problems"
+    if any(len({*map(problem_group, counts.names)}) < _LEAST for counts in inputs.problem_counts):
+        return "because no two problems are independent"
     return "because not all of these trials counted right samples problem by problem"
 
 

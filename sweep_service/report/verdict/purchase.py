@@ -16,6 +16,7 @@ from sweep_service.report.statistics.further_seeds import ResultsSoFar
 from sweep_service.report.statistics.ruin_rates import MOST_RUNS, runs_to_exclude
 from sweep_service.report.statistics.seeds_and_problems import ErrorParts, ProblemVariance
 from sweep_service.report.verdict.ruin import at_most
+from sweep_service.sweep.objective import how_to_count
 from sweep_service.sweep.records import Role
 
 _TOP_K: Final = 2
@@ -45,6 +46,9 @@ def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     comparison = verdict.comparison
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
+    if verdict.outcome.is_of_these_problems:
+        text = f"More seeds say nothing about other problems, which are not counted; {how_to_count(sweep.spec)}."
+        return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=ask.relevant, power=None)
     if comparison.tolerated is not None:
         return _sound_runs(comparison, comparison.tolerated, ask)
     purchase = _more_seeds(comparison, tables, ask)

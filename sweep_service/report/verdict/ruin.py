@@ -133,8 +133,13 @@ def ended_runs(
     )
 
 
-def word(sound: Bounds | None, average: Bounds | None, relevant: float, level: float, *, clean: bool) -> Judged:
+def word(
+    sound: Bounds | None, average: Bounds | None, relevant: float, level: float, *, clean: bool, counted: bool
+) -> Judged:
     """Return the word on a comparison: the averages' if these decide, else that on sound runs if no run was ruined.
+
+    Where problems do not count, it is what sound runs say, on these problems alone, unless a run was ruined and the
+    averages do not say the same.
 
     Args:
         sound: bounds of the difference among sound runs; None if there are too few of them.
@@ -142,13 +147,18 @@ def word(sound: Bounds | None, average: Bounds | None, relevant: float, level: f
         relevant: the smallest difference that matters.
         level: the most that a ruined run loses.
         clean: whether no run of either config was ruined, in any stage.
+        counted: whether the bounds count other problems.
     """
     average_low, average_high = average or (None, None)
-    if average and (decided := _plain(average, relevant)) is not None:
+    decided, plain = (_plain(bounds, relevant) if bounds else None for bounds in (average, sound))
+    if not counted:
+        told = plain if clean or plain is decided else None
+        return Judged(_ON_THESE[told] if told else Outcome.UNDECIDED, average_low, average_high)
+    if decided is not None:
         return Judged(decided, average_low, average_high)
     if sound is None:
         return Judged(Outcome.UNDECIDED, average_low, average_high)
-    plain, (low, high) = _plain(sound, relevant), sound
+    low, high = sound
     spare = {Outcome.BETTER: low, Outcome.WORSE: -high, Outcome.EQUIVALENT: min(relevant + low, relevant - high)}
     leads = plain is not None and (clean or plain is not Outcome.EQUIVALENT)
     tolerated = min(1.0, spare[plain] / level) if plain and leads and average and level > 0 else None
@@ -164,6 +174,11 @@ def _plain(bounds: Bounds, relevant: float) -> Outcome | None:
 
 
 _SOUND = {Outcome.BETTER: Outcome.AHEAD, Outcome.WORSE: Outcome.BEHIND, Outcome.EQUIVALENT: Outcome.ALIKE}
+_ON_THESE = {
+    Outcome.BETTER: Outcome.AHEAD_HERE,
+    Outcome.WORSE: Outcome.BEHIND_HERE,
+    Outcome.EQUIVALENT: Outcome.ALIKE_HERE,
+}
 
 
 def counts_text(runs: RunCounts, config: str, *, at_least: bool = False) -> str:

@@ -42,11 +42,13 @@ def tie_set(
     every, whole = Pairs(arms), Pairs(sound_arms)
     sound: dict[tuple[str, str], tuple[float, float] | None] = {}
     average: dict[tuple[str, str], tuple[float, float] | None] = {}
-    family = max(1, len(ids) - 1)
+    family, counted = max(1, len(ids) - 1), True
     for pair in ((a, b) for a in ids for b in ids if a != b):
         among = whole.difference(*pair) if whole.has(*pair) else None
         few = among is None or among.num_seeds < MIN_SEEDS
-        bounds = _bounds(every.difference(*pair) if few or among is None else among, family, confidence)
+        difference = every.difference(*pair) if few or among is None else among
+        bounds = _bounds(difference, family, confidence)
+        counted &= bounds is None or difference.num_problems is not None
         sound[pair] = None if few else bounds and ruins.sound(pair, bounds)
         average[pair] = bounds and ruins.average(pair, bounds, (1 - confidence) / family, among_all=few)
     if all(bounds is None for bounds in (*average.values(), *sound.values())):
@@ -72,7 +74,7 @@ def tie_set(
                 high=max(0.0, min(highs)) if highs else None,
             )
         )
-    return TieSet(members=members, text=_text(members))
+    return TieSet(members=members, text=_text(members) + ("" if counted else " That is on these problems alone."))
 
 
 def _bounds(difference: Difference, family: int, confidence: float) -> tuple[float, float] | None:

@@ -13,6 +13,7 @@ from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import Difference, sound_differences
 from sweep_service.report.verdict.comparators import LOSS, differs_in, families
 from sweep_service.report.verdict.finding import finding, named
+from sweep_service.report.verdict.interval_basis import held_back
 from sweep_service.report.verdict.ruin import Judged, Pair, RuinsOf, word
 from sweep_service.sweep.labels import equals_text
 from sweep_service.sweep.objective import all_diverged, same_objective
@@ -93,7 +94,8 @@ def _judged(result: Difference, ruins: RuinsOf, pair: Pair, error: float, releva
     bounds = result.low, result.high
     average = ruins.average(pair, bounds, error, among_all=result.with_ruined)
     sound = None if result.with_ruined else ruins.sound(pair, bounds)
-    return word(sound, average, relevant, ruins.level(*pair), clean=not spoilt)
+    counted = result.num_problems is not None
+    return word(sound, average, relevant, ruins.level(*pair), clean=not spoilt, counted=counted)
 
 
 def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
@@ -120,6 +122,7 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     besides = _besides(comparison.differs_in)
     sentence = finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
+    sentence += held_back(comparison, tables.inputs)
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
 
 

@@ -42,6 +42,7 @@ def test_three_updates_at_full_length_with_the_batches_of_the_run(cache: Path, t
     assert figures.sampled_completions == 64  # a whole rollout at once, as in the run
     assert (figures.scored_completions, figures.minibatch_completions, figures.updates) == (48, 16, 3)
     assert (figures.evaluated_completions, figures.validation_problems) == (60, 5)  # of 200: one batch
+    assert figures.validation_groups == 5
     assert figures.peak_mib.keys() == set(PHASES)
     assert figures.checkpoint_bytes > figures.model_bytes > 0
     assert [event["phase"] for event in events if event["type"] == "progress"][-len(PHASES) :] == list(PHASES)

@@ -26,7 +26,7 @@ def test_every_candidate_is_compared_with_every_comparator() -> None:
         ("β1=0 β2=1", "DAPO"),
         ("β1=0.5 β2=1", "DAPO"),
     ]
-    assert report.comparisons[1].outcome is Outcome.BEHIND
+    assert report.comparisons[1].outcome is Outcome.BEHIND_HERE
 
 
 def test_with_halves_optimism_is_what_the_lead_over_a_comparator_lost() -> None:

@@ -71,7 +71,8 @@ def test_what_the_schema_does_not_allow_is_found() -> None:
         "/sweep/name is missing",
         "/trials/0/seed is no integer",
         "/verdict/outcome is none of BETTER, WORSE, EQUIVALENT, AHEAD IN SOUND RUNS, BEHIND IN SOUND RUNS, "
-        "ALIKE IN SOUND RUNS, UNDECIDED, INSUFFICIENT, EXPLORATORY",
+        "ALIKE IN SOUND RUNS, AHEAD ON THESE PROBLEMS, BEHIND ON THESE PROBLEMS, ALIKE ON THESE PROBLEMS, UNDECIDED, "
+        "INSUFFICIENT, EXPLORATORY",
     ]
 
 

@@ -62,7 +62,7 @@ def test_a_report_is_built_from_the_store_and_kept(store: Store, tmp_path: Path)
     report = Report.model_validate_json(contents["json"])
     assert report == build(gather(store, sweep_id, settings))
     assert report.inputs_digest == digest
-    assert report.verdict.outcome == "ALIKE IN SOUND RUNS"
+    assert report.verdict.outcome == "ALIKE ON THESE PROBLEMS"
     assert "torch" in report.versions
     store.put_report(sweep_id, digest, contents, page_script())
     assert {format_: store.get_report(sweep_id, format_) for format_ in contents} == contents

@@ -8,10 +8,12 @@ import pytest
 from sweep_service.intake.spec_check import parse_spec
 from sweep_service.sweep.cost import Measured
 from sweep_service.sweep.plan import make_plan
-from sweep_service.sweep.plan_warnings import groups_warning, problems_warning
+from sweep_service.sweep.plan_warnings import groups_warning, plan_warnings, problems_warning
 from sweep_service.sweep.spec import SweepSpec
 from tests.unit.sweep_service.sweep.test_cost import FIGURES, SPEC
 from trainers.tasks.data_record import DataRecord, Groups, Problems
+
+SEEDS = {"tune": [0, 1], "confirm": {"seeds": [10, 11, 12]}}
 
 
 def spec(relevant: float = 0.02, confirm: dict[str, Any] | None = None, **changes: Any) -> SweepSpec:
@@ -39,6 +41,31 @@ def test_half_of_the_problems_measure_the_confirm_stage() -> None:
 
 def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
     assert "takes about 31" in (problems_warning(spec(relevant=0.05), 20) or "")
+
+
+HERE = "the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; to count them, "
+
+
+def test_a_plan_says_where_the_words_will_be_about_these_problems_alone() -> None:
+    def words(spec: SweepSpec) -> list[str]:
+        return [text for text in plan_warnings(spec, None, guessed=False) if "ON THESE PROBLEMS" in text]
+
+    assert words(spec()) == []
+    passed = spec(objective={"metric": "eval/pass_at_k"})
+    assert words(passed) == [
+        f"objective.metric eval/pass_at_k: other validation problems are not counted, so {HERE}set objective.metric to "
+        "eval/avg_at_k, a mean over problems, 16 or more"
+    ]
+    assert not any("BETTER" in text for text in plan_warnings(passed, None, guessed=False))
+    assert any("BETTER" in text for text in plan_warnings(spec(), None, guessed=False))
+    assert words(spec(seeds={"tune": [0, 1]}, objective={"metric": "eval/pass_at_k"})) == []
+    own = parse_spec(
+        {"name": "own", "trainer": {"command": ["python3"], "steps": 9}, "space": {"lr": [1, 2]}, "seeds": SEEDS}
+    )
+    assert words(own) == [
+        f"trainer: unless its evaluations have `problems`, other validation problems are not counted, and {HERE}give "
+        "`problems` in every evaluation (docs/own_trainer.md), 16 or more"
+    ]
 
 
 def record(problems: int, groups: int) -> DataRecord:

@@ -137,6 +137,12 @@ def test_an_evaluation_cut_at_any_byte_ends_as_if_nothing_had_happened(
         assert model.rolled == 15 - finished_batches
 
 
+def test_a_result_has_the_groups_of_the_problems(tmp_path: Path) -> None:
+    grouped = [PROBLEMS[0].model_copy(update={"group": "g"}), *PROBLEMS[1:]]
+    (finished,) = _run([_evaluation(tmp_path)._replace(problems=grouped)], Dice())
+    assert [row.get("group") for row in finished.result["problems"]] == ["g", *[None] * 4]
+
+
 def test_a_finished_evaluation_needs_no_model(tmp_path: Path) -> None:
     _run([_evaluation(tmp_path)], Dice())
     before = _written(tmp_path)

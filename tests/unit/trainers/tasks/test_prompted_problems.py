@@ -191,6 +191,7 @@ def test_a_task_made_by_code_is_recorded_too() -> None:
     problems = make_task(ExpressionsTask(), Path("no-cache")).training
     assert record.training == Problems.of((problem.prompt, problem.answer) for problem in problems)
     assert record.sources == ()
+    assert record.validation_groups == Groups(groups=49, largest=1)
 
 
 @pytest.mark.parametrize("part", ["training", "validation"])

@@ -18,7 +18,7 @@ from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import asked_before
+from tests.unit.sweep_service.report.report_worlds import asked_before, without_luck
 
 
 def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)) -> tuple[Report, str]:
@@ -49,6 +49,13 @@ def test_confirm_trials_of_the_same_two_configs_on_other_seeds_are_added() -> No
     own = [values[0][seed] - values[1][seed] for seed in (10, 11, 12, 13)]  # seed 10 of the earlier sweep is left out
     mean = (sum(own) + 0.020 + 0.021) / 6
     assert f"the difference in sound runs is {mean:+.3f} [" in found
+
+
+@pytest.mark.parametrize(("earlier", "more"), [("AHEAD ON THESE PROBLEMS", True), ("BETTER", False)])
+def test_luck_with_problems_is_told_where_an_answer_does_not_count_them(earlier: str, more: bool) -> None:
+    report = build(replace(without_luck(sweep_inputs()), asked_before=asked_before(earlier)))
+    (found,) = (one for one in report.cautions if one.code == "ASKED_BEFORE")
+    assert ("of all cases, more if luck with problems counts, where an answer is ON THESE" in found.text) is more
 
 
 @pytest.mark.parametrize("changes", [{"measured_by": "another metric"}, {"seeds": (10, 11)}])

@@ -20,7 +20,15 @@ from sweep_service.report.verdict.ruin import Judged, word
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.records import Stage, Trial
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, crashing, is_baseline, scored
+from tests.unit.sweep_service.report.report_worlds import (
+    CONFIRM,
+    collapsing,
+    confirms,
+    crashing,
+    is_baseline,
+    scored,
+    without_luck,
+)
 
 
 def test_the_bounds_of_a_rate_are_exact() -> None:
@@ -94,7 +102,32 @@ def test_the_word_is_about_averages_where_these_decide(
     tolerated: float | None,
 ) -> None:
     expected = Judged(outcome, *average, tolerated and pytest.approx(tolerated))
-    assert word(sound, average, 0.02, LEVEL, clean=clean) == expected
+    assert word(sound, average, 0.02, LEVEL, clean=clean, counted=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("sound", "average", "clean", "outcome"),
+    [
+        ((0.03, 0.09), (0.01, 0.12), True, Outcome.AHEAD_HERE),
+        ((0.03, 0.09), (0.01, 0.12), False, Outcome.AHEAD_HERE),  # ruined runs do not turn it round
+        ((0.03, 0.09), (-0.2, 0.3), True, Outcome.AHEAD_HERE),
+        ((0.03, 0.09), (-0.2, 0.3), False, Outcome.UNDECIDED),
+        ((-0.09, -0.03), (-0.3, -0.01), True, Outcome.BEHIND_HERE),
+        ((-0.09, -0.03), None, True, Outcome.BEHIND_HERE),
+        ((-0.014, 0.008), (-0.2, 0.2), True, Outcome.ALIKE_HERE),
+        ((-0.01, 0.01), (-0.019, 0.019), False, Outcome.ALIKE_HERE),
+        ((-0.01, 0.5), (0.01, 0.9), False, Outcome.UNDECIDED),  # the averages alone say it, for its fewer ruins
+        ((-0.02, 0.01), (-0.2, 0.2), True, Outcome.UNDECIDED),
+        ((-0.02, 0.03), None, False, Outcome.UNDECIDED),
+        (None, (0.1, 0.2), False, Outcome.UNDECIDED),
+    ],
+)
+def test_where_problems_do_not_count_the_word_is_about_these_and_sound_runs(
+    sound: tuple[float, float] | None, average: tuple[float, float] | None, clean: bool, outcome: Outcome
+) -> None:
+    found = word(sound, average, 0.02, LEVEL, clean=clean, counted=False)
+    assert found == Judged(outcome, *(average or (None, None)))
+    assert (found.outcome.is_of_these_problems, found.outcome.is_of_all) == (outcome is not Outcome.UNDECIDED, False)
 
 
 def fallen(values: list[float], error: float = 0.0, worst: float = 0.0) -> list[float]:
@@ -158,19 +191,23 @@ def test_healthy_runs_at_low_rates_do_not_collapse() -> None:
 def ruined(way: str) -> Report:
     """β1 = 0, β2 = 1 is slightly better, but two of its six confirm runs collapsed or crashed."""
     if way == "crashed":
-        return build(sweep_inputs(CONFIRM, fate=crashing({10, 11}), advantage=0.12))
-    return build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11})))
+        return build(without_luck(sweep_inputs(CONFIRM, fate=crashing({10, 11}), advantage=0.12)))
+    inputs = collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10, 11}))
+    return build(without_luck(inputs))
 
 
 def test_a_config_of_which_every_run_collapses_is_worse() -> None:
-    report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: confirms(c, t, range(10, 16))))
-    worse = next(one for one in report.comparisons if one.own.ruined)
+    inputs = collapsing(sweep_inputs(CONFIRM, advantage=0.3), lambda c, t: confirms(c, t, range(10, 16)))
+    worse, uncounted = (
+        next(one for one in build(each).comparisons if one.own.ruined) for each in (without_luck(inputs), inputs)
+    )
     assert (worse.outcome, worse.own.ruined, worse.with_ruined, worse.num_seeds) == (Outcome.WORSE, 6, True, 6)
+    assert uncounted.outcome is Outcome.UNDECIDED
 
 
 def test_a_ruin_of_the_tune_stage_leaves_a_config_to_its_average() -> None:
     clean = sweep_inputs(CONFIRM, advantage=0.12)
-    found = build(clean).verdict.comparison
+    found = build(without_luck(clean)).verdict.comparison
     assert (found.outcome, found.own.ruined_before) == (Outcome.AHEAD, 0)
 
     def low_once(config: object, trial: Trial, values: np.ndarray) -> np.ndarray:
@@ -185,7 +222,8 @@ def test_a_ruin_of_the_tune_stage_leaves_a_config_to_its_average() -> None:
     ("end", "counts"), [(Ending.CRASHED, True), (Ending.TIMED_OUT, True), (Ending.FAILED, True), (Ending.LOST, False)]
 )
 def test_a_run_that_failed_by_itself_weakens_what_is_said_more_than_a_lost_one(end: Ending, counts: bool) -> None:
-    found = build(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3)).verdict.comparison
+    inputs = without_luck(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3))
+    found = build(inputs).verdict.comparison
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
     assert found.own.bound == pytest.approx(rate_bound(2, 6, 0.025) if counts else rate_bound(0, 4, 0.025))
     assert found.outcome is (Outcome.UNDECIDED if counts else Outcome.AHEAD)
@@ -203,11 +241,11 @@ def test_where_more_runs_are_ruined_than_a_lead_tolerates_the_report_asks_for_th
 
 
 def test_sound_runs_that_are_ahead_ask_for_those_that_decide_the_average() -> None:
-    verdict = build(sweep_inputs(CONFIRM, advantage=0.12)).verdict
+    verdict = build(without_luck(sweep_inputs(CONFIRM, advantage=0.12))).verdict
     needed = 6 + verdict.next.more_seeds
     assert needed == runs_to_exclude(verdict.comparison.tolerated, error=0.025 / 2)
     assert f"--confirm-seeds {verdict.next.more_seeds}" in verdict.next.text
-    enough = build(sweep_inputs(on_seeds(confirm=range(10, 10 + needed)), advantage=0.12))
+    enough = build(without_luck(sweep_inputs(on_seeds(confirm=range(10, 10 + needed)), advantage=0.12)))
     assert enough.verdict.outcome is Outcome.BETTER
 
 
@@ -250,9 +288,11 @@ def test_a_reward_is_held_against_the_worst_there_is() -> None:
         id_: replace(one, metrics={**one.metrics, "eval/reward_mean": one.metrics["eval/avg_at_k"]})
         for id_, one in inputs.series.items()
     }
-    plain, rewarded = (build(one).verdict.comparison for one in (inputs, replace(inputs, sweep=sweep, series=series)))
+    worlds = without_luck(inputs), replace(inputs, sweep=sweep, series=series)
+    plain, rewarded = (build(one).verdict.comparison for one in worlds)
     level = plain.low / plain.tolerated
-    assert rewarded.tolerated == pytest.approx(rewarded.low / (level + 1))
+    ruin, ruin_of_reward = (one.low - one.average_low for one in (plain, rewarded))
+    assert ruin_of_reward / ruin == pytest.approx((level + 1) / level)
 
 
 def test_a_baseline_that_falls_most_of_the_time_makes_a_config_better() -> None:
@@ -260,4 +300,4 @@ def test_a_baseline_that_falls_most_of_the_time_makes_a_config_better() -> None:
         sweep_inputs(on_seeds(confirm=range(10, 22)), advantage=0.12),
         lambda c, t: is_baseline(c) and t.stage is Stage.CONFIRM and t.seed < 19,
     )
-    assert build(fallen_baseline).verdict.outcome is Outcome.BETTER
+    assert build(without_luck(fallen_baseline)).verdict.outcome is Outcome.BETTER

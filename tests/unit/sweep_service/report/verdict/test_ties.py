@@ -6,7 +6,7 @@ import pytest
 
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TieSet, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
-from sweep_service.report.statistics.differences import Arm, Pairs
+from sweep_service.report.statistics.differences import Arm, Pairs, Problem
 from sweep_service.report.statistics.ruin_rates import rate_bound
 from sweep_service.report.verdict.ruin import RuinsOf
 from sweep_service.report.verdict.ties import tie_set
@@ -15,14 +15,21 @@ from sweep_service.sweep.records import Stage
 NAN = math.nan
 
 
-def arms_of(results: dict[str, list[float]]) -> list[Arm]:
-    return [
-        Arm(name, {seed: value for seed, value in enumerate(values) if not math.isnan(value)})
+def arms_of(results: dict[str, list[float]], *, counted: bool = True) -> list[Arm]:
+    known = {
+        name: {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
         for name, values in results.items()
-    ]
+    }
+    rates = {
+        name: {seed: {Problem("p", "p"): value, Problem("q", "q"): value} for seed, value in by_seed.items()}
+        for name, by_seed in known.items()
+    }
+    return [Arm(name, by_seed, rates=rates[name] if counted else {}) for name, by_seed in known.items()]
 
 
-def ties_of(results: dict[str, list[float]], runs: int = 1000, missing: Sequence[str] = ()) -> TieSet | None:
+def ties_of(
+    results: dict[str, list[float]], runs: int = 1000, missing: Sequence[str] = (), *, counted: bool = True
+) -> TieSet | None:
     """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible.
 
     `missing` names the configs of runs without a result."""
@@ -44,7 +51,7 @@ def ties_of(results: dict[str, list[float]], runs: int = 1000, missing: Sequence
         TrialRow.model_construct(id=f"{name} gone", config_id=name, stage=Stage.CONFIRM, objective=None, missing=True)
         for name in missing
     ]
-    arms = arms_of(results)
+    arms = arms_of(results, counted=counted)
     return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
 
 
@@ -59,6 +66,12 @@ def test_missing_runs_of_the_better_config_leave_the_other_in_the_set() -> None:
     for missing, stays in (((), False), (("a", "a"), True), (("b", "b"), False), (("a", "a", "b", "b"), False)):
         found = {one.config_id: one.in_sound_set for one in ties_of(results, missing=missing).members}
         assert found == {"a": True, "b": stays}
+
+
+def test_where_problems_do_not_count_the_set_is_of_these_alone() -> None:
+    results = {"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82]}
+    counted, uncounted = ties_of(results), ties_of(results, counted=False)
+    assert uncounted.text == f"{counted.text} That is on these problems alone."
 
 
 def test_one_clear_best_stands_alone() -> None:

@@ -74,7 +74,9 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
 def test_the_word_says_what_the_interval_contains(
     low: float, high: float, relevant: float, outcome: Outcome, clause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fixed = Difference(4, (low + high) / 2, 0.01, 0.01, 6, variance="pooled", low=low, high=high, detectable=0.03)
+    fixed = Difference(
+        4, (low + high) / 2, 0.01, 0.01, 6, num_problems=20, variance="pooled", low=low, high=high, detectable=0.03
+    )
     monkeypatch.setattr(
         verdict, "sound_differences", lambda _sound, _all, pairs, _chose, **_: dict.fromkeys(pairs, fixed)
     )

@@ -20,7 +20,9 @@ from tests.unit.sweep_service.report.verdict.test_calibration import RUNS
     ],
 )
 def test_a_word_is_held_against_its_own_truth(config: Truth, comparator: Truth, false: set[Outcome]) -> None:
-    assert {outcome for outcome in Outcome if is_false(outcome, config, comparator, 0.02)} == false
+    here = {Outcome.AHEAD: Outcome.AHEAD_HERE, Outcome.BEHIND: Outcome.BEHIND_HERE, Outcome.ALIKE: Outcome.ALIKE_HERE}
+    of_sound = {here[outcome] for outcome in false if outcome in here}  # sound runs on the problems of the world
+    assert {outcome for outcome in Outcome if is_false(outcome, config, comparator, 0.02)} == false | of_sound
 
 
 @pytest.mark.hunt
