@@ -63,6 +63,8 @@ validate-report: $(READY) ## Simulate 300,000 sweeps with known truths through t
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_words.py --runs 2000
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_power.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_looks.py
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_looks.py --values --runs 2000
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_batches.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_purchases.py --runs 500
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --rates --runs 1000
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_claims.py

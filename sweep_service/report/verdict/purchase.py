@@ -39,6 +39,14 @@ _SURE_DF: Final = 10
 
 def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     """Say what to train next; None if the question is decided, or if seeds alone cannot decide it."""
+    purchase, comparison = _purchase(verdict, tables), verdict.comparison
+    if purchase is None or comparison is None or not comparison.batch:
+        return purchase
+    alike = f" They count together with these only if they train {comparison.batch}, too."
+    return purchase.model_copy(update={"text": purchase.text + alike})
+
+
+def _purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     sweep = tables.inputs.sweep
     ask = _Ask(sweep.id, sweep.spec.objective.relevant, confidence_of(tables.inputs.looks + 1))
     if verdict.outcome is Outcome.EXPLORATORY:

@@ -84,7 +84,8 @@ def _left_out(tables: ReportTables, pair: Pair) -> dict[str, Any]:
     both = [{run[seed] for run in runs} for seed in runs[0] if all(seed in run for run in runs)]
     if not (other := sum(bool(ids & tables.elsewhere) for ids in both)):
         return {}
-    return {"batch": tables.home_text(pair[0]), "other_seeds": other}
+    named = (text for id_ in pair if (text := tables.home_text(id_)))  # a package may be one's alone
+    return {"batch": next(named), "other_seeds": other}
 
 
 def _judged(result: Difference, ruins: RuinsOf, pair: Pair, error: float, relevant: float, *, spoilt: bool) -> Judged:

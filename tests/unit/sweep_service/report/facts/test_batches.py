@@ -84,6 +84,7 @@ def test_the_verdict_is_about_one_batch_and_says_so() -> None:
         report.verdict.sentence
     )
     assert "It is about runs that train with torch 2.13.0: 2 seeds of which" in report.verdict.basis
+    assert report.verdict.next.text.endswith("only if they train with torch 2.13.0, too.")
     caution = next(one for one in report.cautions if one.code == "MIXED_VERSIONS")
     assert caution.text.endswith(f"leave out {2 * len({one.config_id for one in report.trials if one.seed == 14})} "
                                  "confirm trials of another.")  # fmt: skip
@@ -100,6 +101,14 @@ def test_fewer_than_three_seeds_in_one_batch_decide_nothing() -> None:
     assert report.verdict.sentence.endswith(
         "an interval needs at least 3; more confirm seeds train on what there is now."
     )
+
+
+def test_a_package_of_the_comparator_alone_names_its_batch() -> None:
+    inputs = sweep_inputs(CONFIRM, advantage=0.12)
+    baseline = build(inputs).verdict.comparison.comparator_id
+    mine = {seed: [OLD | {"mine": "2" if seed > 13 else "1"}] for seed in range(10, 16)}
+    found = build(noted(inputs, mine, baseline)).verdict.comparison
+    assert (found.batch, found.num_seeds, found.other_seeds) == ("with mine 1", 4, 2)
 
 
 def test_configs_of_different_batches_are_not_compared_nor_excluded() -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.validate_looks import LOOKS, WORLDS, at_look, first_better
-from bench.validate_report import Row, run_sweep
+from bench.validate_batches import run_part
+from bench.validate_looks import LOOKS, WORLDS, at_look, first_better, seen_of_values, with_values
+from bench.validate_report import Drawn, Row, run_sweep
 from sweep_service.report.build import build
 from sweep_service.report.statistics.critical_values import confidence_of, lower_critical
+from sweep_service.sweep.records import Stage
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
 
@@ -23,6 +25,24 @@ def test_the_advice_promises_what_the_next_look_can_keep() -> None:
     inputs = sweep_inputs({"objective": {"relevant": 0.015}})
     first, second = (build(replace(inputs, looks=number)).verdict.next for number in (1, 2))
     assert second.more_seeds > first.more_seeds  # a third look is stricter than a second
+
+
+def test_a_grid_that_grows_keeps_what_was_confirmed_before() -> None:
+    inputs, _ = run_sweep(Row("", Drawn(0, points=16), 4, differ=False, top_k=16), np.random.default_rng(5))
+    early, late = (with_values(inputs, look, more=4) for look in (0, 3))
+    assert [len([one for one in view.configs if one.number >= 2]) for view in (early, late)] == [4, 16]
+    confirmed = [{one.config_id for one in view.trials if one.stage is Stage.CONFIRM} for view in (early, late)]
+    assert (len(confirmed[0]), early.looks, late.looks) == (4, 1, 4)
+    assert confirmed[0] <= confirmed[1]
+    assert build(late).verdict.comparison.confidence == pytest.approx(confidence_of(4))
+
+
+@pytest.mark.hunt
+def test_grids_that_grow_and_batches_that_move_configs_are_rarely_wrong() -> None:
+    seen = seen_of_values(4, 1, 25)
+    assert all(sum(one[kind] is not None for one in seen) <= 5 for kind in (0, 2))
+    words = [one for one, _ in run_part(1.0, 1, 50) if one is not None]
+    assert sum(one.false for one in words) <= 8
 
 
 @pytest.mark.hunt
