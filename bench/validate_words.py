@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.truths import Truth, is_false
 from bench.validate_report import Arms, Numbers, Results, Row, arm_of, simulate, without_luck
-from bench.word_worlds import KnownWorld, further_rows
+from bench.word_worlds import BEYOND, KnownWorld, further_rows
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.sweep.endings import Ending
@@ -251,7 +251,7 @@ def main() -> int:
         print(f"| {' | '.join(cells)} |", flush=True)
         targets = {
             "false words": ends(false)[1] <= FALSE,
-            "coverage": ends(covered)[0] >= COVERAGE,
+            "coverage": row.name in BEYOND or ends(covered)[0] >= COVERAGE,
             "coverage of averages": ends(average)[0] >= COVERAGE,
             "tie set": ends(tied)[1] >= 0.95,
             "tie set among sound runs": ends(sound_tied)[1] >= 0.95,

@@ -1,11 +1,13 @@
 """What a report claims of beta1 and beta2, where they are made to move entropy, and where the design says nothing."""
 
+import statistics
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sweep_service.report.build import build
+from sweep_service.report.findings.beta_effects import BetaRun, beta_effect
 from sweep_service.report.model import Claim, Holds
 from sweep_service.sweep.records import Config, Stage
 from tests.unit.sweep_service.report.report_claims import GRID, beta, claim, entropy_with_slope, with_curves
@@ -119,6 +121,33 @@ def test_a_value_in_the_middle_counts_as_the_ends_do() -> None:
     assert flat.high is not None
     assert flat.high < 0
     assert "at β2 = 0.75 is not shown, so nothing is decided." in flat.evidence
+
+
+def test_opposite_signs_depend_on_the_other_beta_whatever_a_third_value_shows() -> None:
+    assert by_beta2({0.5: -1.0, 0.75: 0.0, 1.0: 1.0}).outcome is Holds.DEPENDS
+
+
+def test_each_interval_is_students_with_98_percent() -> None:
+    slopes = {0.5: [-0.9, -1.1, -1.3], 1.0: [-0.2, -0.3, -0.1]}
+    runs = [
+        BetaRun(seed, f"{other}", setting, setting * slope, Stage.TUNE, f"{setting}, {other}", other, steady=True)
+        for other, by_seed in slopes.items()
+        for seed, slope in enumerate(by_seed)
+        for setting in (0.0, 1.0)
+    ]
+    effect = beta_effect(runs)
+    assert effect is not None
+    assert effect.confidence == pytest.approx(0.98)
+    averages = [statistics.fmean(pair) for pair in zip(*slopes.values(), strict=True)]
+    apart = [high - low for low, high in zip(*slopes.values(), strict=True)]
+    at = [value.effect for value in effect.values]
+    for interval, values in zip(
+        [*at, effect.average, effect.interaction], [*slopes.values(), averages, apart], strict=True
+    ):
+        assert interval is not None
+        half = 6.9646 * statistics.stdev(values) / 3**0.5  # Student's 99 % quantile with 2 degrees of freedom
+        middle = statistics.fmean(values)
+        assert (interval.low, interval.high) == pytest.approx((middle - half, middle + half), abs=1e-4)
 
 
 def test_a_value_without_enough_seeds_leaves_the_claim_open() -> None:

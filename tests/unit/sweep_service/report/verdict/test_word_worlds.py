@@ -10,7 +10,7 @@ from bench.validate_power import Found, find, line
 from bench.validate_purchases import Gaining
 from bench.validate_report import Arms, Drawn, Row
 from bench.validate_words import run_batch
-from bench.word_worlds import KnownWorld, Law, LowShares, MatchedRuin, Mixed, Mode, further_rows, law
+from bench.word_worlds import BEYOND, KnownWorld, Law, LowShares, MatchedRuin, Mixed, Mode, further_rows, law
 from sweep_service.report.model import Outcome
 
 SEEDS = 4000
@@ -64,6 +64,10 @@ def test_low_shares_are_as_low_as_they_say() -> None:
     assert values.mean() == pytest.approx(0.125, abs=0.02)
     assert not LowShares(16, 0.0).ruins
     assert LowShares(16, 0.0).truth(arms, 3).sound == 0.125
+
+
+def test_worlds_beyond_a_target_are_those_of_the_table() -> None:
+    assert set(BEYOND) < {row.name for row in further_rows()}
 
 
 @pytest.mark.parametrize("row", further_rows()[::7], ids=lambda row: row.name)
