@@ -1,6 +1,6 @@
 """How often a word is false where hardware or packages change midway, and that moves each config by its own amount.
 
-    python bench/validate_batches.py [--runs 300] [--processes 2]    docs/statistics.md's table of batches
+    python bench/validate_batches.py [--runs 300] [--processes 2]    lines of docs/statistics.md's table
 
 No config is better than another over batches; in each of the two batches every config has an effect of its own. The
 trials go seed by seed, and the change comes at any of the confirm trials. A word is held against the difference in the

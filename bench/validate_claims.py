@@ -1,6 +1,6 @@
 """How often the claims about beta1 and entropy are right: whole sweeps with known truths through `build()`.
 
-    python bench/validate_claims.py [--runs 2000] [--processes 4] [--only NAME]    docs/statistics.md's table of claims
+    python bench/validate_claims.py [--runs 2000] [--processes 4] [--only NAME]    lines of docs/statistics.md's table
 
 The exit code is 1 if a target is missed.
 """

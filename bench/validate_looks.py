@@ -1,6 +1,6 @@
 """How often a report says AHEAD wrongly at any of several looks: seeds or values are added after each report.
 
-    python bench/validate_looks.py [--runs 4000] [--processes 4]    docs/statistics.md's table of looks
+    python bench/validate_looks.py [--runs 4000] [--processes 4]    lines of docs/statistics.md's table
     python bench/validate_looks.py --values --runs 300              its table of grids that grow
 
 No config is better than another. With seeds, the first look has 4 confirm seeds; each further one has 2 more, bought

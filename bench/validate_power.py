@@ -1,6 +1,6 @@
 """How wide the verdict's intervals are, and how often it finds a difference, beside an oracle, where no run is ruined.
 
-    python bench/validate_power.py [--runs 1000] [--processes 4]    docs/statistics.md's table of width and power
+    python bench/validate_power.py [--runs 1000] [--processes 4]    lines of docs/statistics.md's table
 
 Every point of the space is better than the comparators by one or two times what matters (`objective.relevant`). The
 oracle knows that no run is ruined, and how noisy configs are beside each other. The exit code is 1 if a target is

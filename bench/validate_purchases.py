@@ -1,6 +1,6 @@
 """How often doing what a report advises shows the difference that it promises to find, and as often as it says.
 
-    python bench/validate_purchases.py [--runs 4000] [--processes 4]    docs/statistics.md's table of purchases
+    python bench/validate_purchases.py [--runs 4000] [--processes 4]    lines of docs/statistics.md's table
 
 Every point of the space is better than the comparators by exactly what matters (`objective.relevant`). Sweeps whose
 first report decides nothing buy the seeds that it proposes, and the report of all seeds together is read. The exit code

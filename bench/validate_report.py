@@ -1,9 +1,9 @@
 """How often the report is right: whole sweeps drawn from known truths, through selection, confirmation and `build()`.
 
-    python bench/validate_report.py [--runs 10000] [--processes 4]    docs/statistics.md's first table
-    python bench/validate_report.py --stress                          its second: worlds beyond the targets
-    python bench/validate_report.py --problems --runs 2000            its third: configs that are lucky on problems
-    python bench/validate_report.py --rates --runs 1000               its fourth: spaces over learning rate and beta1
+    python bench/validate_report.py [--runs 10000] [--processes 4]    lines of docs/statistics.md's table
+    python bench/validate_report.py --stress                          worlds beyond the targets
+    python bench/validate_report.py --problems --runs 2000            configs that are lucky on problems
+    python bench/validate_report.py --rates --runs 1000               spaces over learning rate and beta1
     python bench/validate_report.py --only "noisy baseline"           lines whose world has that in its name
 
 The exit code is 1 if a target is missed.

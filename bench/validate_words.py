@@ -1,6 +1,6 @@
 """Measures how often the report's words are true where runs are ruined, in whole sweeps drawn from known truths.
 
-    python bench/validate_words.py [--runs 2000] [--processes 4] [--only NAME]    docs/statistics.md's table of ruin
+    python bench/validate_words.py [--runs 2000] [--processes 4] [--only NAME]    lines of docs/statistics.md's table
 
 What has to be true for each word is in `bench/truths.py`. The exit code is 1 if a target is missed.
 """
