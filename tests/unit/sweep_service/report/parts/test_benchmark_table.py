@@ -10,8 +10,10 @@ import pytest
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import BenchmarkDifference, BenchmarkRow, BenchmarkTable
+from sweep_service.report.parts.benchmark_table import benchmark_table
 from sweep_service.report.render.html import render_html
 from sweep_service.report.render.markdown import render_markdown
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Role, Stage, TrialState
 from tests.unit.sweep_service.report.report_benchmarks import (
     NAMES,
@@ -272,6 +274,34 @@ def test_a_problem_that_no_judge_could_judge_is_compared_with_none() -> None:
     assert {id_: one.num_problems for id_, one in compared.items()} == dict.fromkeys(compared, 30) | {
         trial.config_id: 29
     }
+
+
+@pytest.mark.parametrize(("ruins", "seeds", "has_interval"), [((11,), (10, 12, 13), True), ((11, 12), None, False)])
+def test_models_of_ruined_runs_are_left_out_while_enough_others_are_left(
+    ruins: Collection[int], seeds: Collection[int] | None, has_interval: bool
+) -> None:
+    inputs = measured_inputs()
+    facts = Facts(inputs)
+    config_id = row_of(build(inputs).benchmarks, "β1=0 β2=1").config_id
+    fallen = [t.id for t in inputs.trials if t.config_id == config_id and t.seed in ruins and t.stage is Stage.CONFIRM]
+    vars(facts)["ruined"] = frozenset(fallen)
+    difference = row_of(benchmark_table(facts), "β1=0 β2=1").cells[0].difference
+    assert difference.difference == pytest.approx(lead(inputs, config_id, seeds or (10, 11, 12, 13)))
+    assert (difference.low is not None) is has_interval
+    assert not difference.shown or has_interval
+
+
+def test_problems_of_one_group_count_once_on_a_benchmark_too() -> None:
+    inputs = measured_inputs()
+
+    def grouped(result: BenchmarkResult) -> BenchmarkResult:
+        rows = [row | {"group": f"family {place // 5}"} for place, row in enumerate(result.content["problems"])]
+        return result.model_copy(update={"content": result.content | {"problems": rows}})
+
+    alike = replace(inputs, benchmark_results=tuple(map(grouped, inputs.benchmark_results)))
+    apart, families = (row_of(build(one).benchmarks, "β1=0 β2=1").cells[0].difference for one in (inputs, alike))
+    assert families.difference == pytest.approx(apart.difference)
+    assert families.high != apart.high
 
 
 def test_one_benchmark_has_no_mean_beside_it() -> None:

@@ -114,4 +114,4 @@ def test_a_lead_that_rests_on_what_was_discarded_is_undecided() -> None:
         inputs = pretend(inputs, others[trial.seed], 0.61)
     reports = [build(one) for one in (inputs, without(inputs, found.config_id, {own[0].seed, own[1].seed}, **LOST))]
     pairs = [next(one for one in report.comparisons if one.config_id == found.config_id) for report in reports]
-    assert [(one.outcome, one.low > 0) for one in pairs] == [(Outcome.AHEAD, True), (Outcome.UNDECIDED, False)]
+    assert [(one.outcome, one.low > 0) for one in pairs] == [(Outcome.AHEAD_HERE, True), (Outcome.UNDECIDED, False)]
