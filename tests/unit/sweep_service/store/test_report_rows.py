@@ -67,6 +67,7 @@ def test_a_report_is_built_from_the_store_and_kept(store: Store, tmp_path: Path)
     store.put_report(sweep_id, digest, contents, page_script())
     assert {format_: store.get_report(sweep_id, format_) for format_ in contents} == contents
     assert store.report_digest(sweep_id) == digest
+    assert store.ruined_trials(sweep_id) == {trial.id for trial in report.trials if trial.ruined} != set()
     with store.engine.connect() as connection:
         stored = connection.execute(select(func.sum(func.length(tables.reports.c.content)))).scalar_one()
     assert stored < sum(map(len, contents.values())) / 10  # the script of the page is elsewhere, once for all reports
