@@ -57,6 +57,12 @@ def test_each_occurrence_of_a_problem_counts_as_the_objective_weighs_it() -> Non
     assert problem_group(keys[-1]) == problem_group(NAMES[0])
 
 
+def test_the_comparison_counts_groups_of_problems() -> None:
+    alike = (*NAMES[:-3], *(f"{NAMES[0][:12]}{place:04x}" for place in (1, 2, 3)))
+    found = build(counted(sweep_inputs(), alike)).verdict.comparison
+    assert (found.num_problems, found.num_groups) == (len(NAMES), len(NAMES) - 3)
+
+
 def test_problems_of_a_benchmark_are_told_apart_and_have_their_groups() -> None:
     inputs = measured_inputs()
     (plain, *_) = (model.rates["aime24"] for model in final_models(inputs).values())
