@@ -182,7 +182,7 @@ class ReportTables:
 
     @cached_property
     def common_homes(self) -> Mapping[str, Batch]:
-        """The same of names alone that all confirmed configs note: configs with the same one trained alike."""
+        """The home batch of each confirmed config, by names that all note: those that share one trained alike."""
         names = common_names(self._confirm_runs)
         return {id_: of_names(batch, names) for id_, batch in self.homes.items()}
 

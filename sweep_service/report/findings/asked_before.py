@@ -53,11 +53,13 @@ def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
     """
     arms = {arm.config_id: dict(arm.values) for arm in facts.whole_arms}
     own, helping = _common(arms, comparison), list[AskedBefore]()
+    used = {trial.seed for trial in facts.trials if trial.stage is Stage.CONFIRM}
     for one in facts.inputs.asked_before:
         if one.measured_by == facts.inputs.measures[Stage.CONFIRM]:
             before = _common(arms, comparison)
-            for config_id, values in one.confirmed.items():
-                arms[config_id] = dict(values) | arms.get(config_id, {})
+            for config_id, values in one.confirmed.items():  # a seed is of one sweep, so that pairs are, too
+                arms.setdefault(config_id, {}).update({s: value for s, value in values.items() if s not in used})
+            used |= {seed for values in one.confirmed.values() for seed in values}
             helping += [one] if _common(arms, comparison) > before else []
     pairs = Pairs([Arm(id_, values, id_ not in facts.unsteady) for id_, values in arms.items()])
     found = pairs.difference(*comparison.pair) if pairs.has(*comparison.pair) else None

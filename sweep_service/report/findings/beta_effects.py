@@ -55,7 +55,7 @@ class BetaEffect:
 
     stage: Stage
     confidence: float
-    """Of each interval."""
+    """Confidence of each interval."""
     average: Interval
     num_configs: int
     """Number of configs that the lines go through."""

@@ -13,7 +13,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import confirm_records
-from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, new_id
+from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, Trial, TrialState, new_id
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
@@ -56,6 +56,23 @@ def test_luck_with_problems_is_told_where_an_answer_does_not_count_them(earlier:
     report = build(replace(without_luck(sweep_inputs()), asked_before=asked_before(earlier)))
     (found,) = (one for one in report.cautions if one.code == "ASKED_BEFORE")
     assert ("of all cases, more if luck with problems counts, where an answer is ON THESE" in found.text) is more
+
+
+def test_an_earlier_run_takes_no_place_of_one_that_this_sweep_lacks() -> None:
+    """Seed 10 is one of both sweeps, and this one has no result of the config on it."""
+    inputs = sweep_inputs()
+    comparison, measure = build(inputs).verdict.comparison, inputs.measures[Stage.CONFIRM]
+    confirmed = {id_: dict.fromkeys((10, 20), 0.9) for id_ in comparison.pair}
+    (earlier,) = asked_before("UNDECIDED", confirmed=confirmed, measured_by=measure)
+
+    def lost(trial: Trial) -> bool:
+        return (trial.config_id, trial.seed, trial.stage) == (comparison.config_id, 10, Stage.CONFIRM)
+
+    end = {"state": TrialState.FAILED, "ending": Ending.LOST}
+    trials = tuple(trial.model_copy(update=end) if lost(trial) else trial for trial in inputs.trials)
+    report = build(replace(inputs, trials=trials, asked_before=(earlier,)))
+    (found,) = (one for one in report.cautions if one.code == "ASKED_BEFORE")
+    assert "on 1 other seed. Over all 4 seeds" in found.text
 
 
 @pytest.mark.parametrize("changes", [{"measured_by": "another metric"}, {"seeds": (10, 11)}])
