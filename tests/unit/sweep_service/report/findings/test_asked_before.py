@@ -8,22 +8,35 @@ import pytest
 from pydantic_core import to_json
 
 from sweep_service.report.build import build
+from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Report
 from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import confirm_records
-from sweep_service.sweep.records import AskedBefore, Role, Stage, Sweep, SweepState, Trial, TrialState, new_id
+from sweep_service.sweep.records import (
+    AskedBefore,
+    ProblemCounts,
+    Role,
+    Stage,
+    Sweep,
+    SweepState,
+    Trial,
+    TrialState,
+    new_id,
+)
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.worker.reports.contents import gather
 from tests import stored_sweeps as sweeps
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import asked_before, without_luck
+from tests.unit.sweep_service.report.report_worlds import asked_before, counted, without_luck
 
 
-def pooled(measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21)) -> tuple[Report, str]:
+def pooled(
+    measured_by: str | None = None, seeds: tuple[int, ...] = (10, 20, 21), inputs: ReportInputs | None = None
+) -> tuple[Report, str]:
     """Return a report and its text with an earlier sweep that confirmed the same two configs."""
-    inputs = sweep_inputs()
+    inputs = inputs or sweep_inputs()
     comparison = build(inputs).verdict.comparison
     measure = inputs.measures[Stage.CONFIRM] if measured_by is None else measured_by
     confirmed = {
@@ -56,6 +69,20 @@ def test_luck_with_problems_is_told_where_an_answer_does_not_count_them(earlier:
     report = build(replace(without_luck(sweep_inputs()), asked_before=asked_before(earlier)))
     (found,) = (one for one in report.cautions if one.code == "ASKED_BEFORE")
     assert ("of all cases, more if luck with problems counts, where an answer is ON THESE" in found.text) is more
+
+
+def test_problems_that_the_verdict_counts_count_over_all_sweeps_too() -> None:
+    inputs = counted(sweep_inputs())
+    config_id = build(inputs).verdict.comparison.config_id
+    lucky = {trial.id for trial in inputs.trials if trial.config_id == config_id}
+
+    def on_every_second(counts: ProblemCounts) -> ProblemCounts:
+        right = tuple(n + (5 if place % 2 else -5) for place, n in enumerate(counts.right))
+        return counts.model_copy(update={"right": right}) if counts.trial_id in lucky else counts
+
+    report, text = pooled(inputs=replace(inputs, problem_counts=tuple(map(on_every_second, inputs.problem_counts))))
+    assert report.verdict.comparison.problem_error > 0
+    assert text.partition("difference")[2] != pooled()[1].partition("difference")[2]  # whose results are the same
 
 
 def test_an_earlier_run_takes_no_place_of_one_that_this_sweep_lacks() -> None:

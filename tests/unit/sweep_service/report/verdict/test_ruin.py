@@ -18,13 +18,14 @@ from sweep_service.report.statistics.ruin_rates import Ruins, least_rate, most_e
 from sweep_service.report.verdict.purchase import next_purchase
 from sweep_service.report.verdict.ruin import Judged, word
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Stage, Trial
+from sweep_service.sweep.records import Role, Stage, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import (
     CONFIRM,
     collapsing,
     confirms,
     crashing,
+    ending,
     is_baseline,
     scored,
     without_luck,
@@ -143,6 +144,13 @@ def fallen(values: list[float], error: float = 0.0, worst: float = 0.0) -> list[
 
 
 STEADY = [0.60, 0.61, 0.62, 0.59]
+
+
+def test_a_mean_that_counts_a_ruin_has_no_interval() -> None:
+    fate = ending(lambda c, t: is_baseline(c) and t.stage is Stage.CONFIRM and t.seed == 11, TrialState.DIVERGED)
+    for row in build(sweep_inputs(CONFIRM, fate=fate)).configs:
+        if row.confirm is not None:
+            assert (row.confirm.low is None) is (Role.BASELINE in row.roles), row.label
 
 
 def test_a_run_is_ruined_if_it_ends_far_below_the_others() -> None:
