@@ -193,7 +193,9 @@ class PolicyTrainer(SamplingTrainer):
 
     @property
     def _ends_with_model_only(self) -> bool:
-        return self._model_only and self.state.global_step == self._config.steps
+        """Say whether nothing is left to do, so that the model alone is to be kept."""
+        last = self._config.steps
+        return self._model_only and self.state.global_step == self.evaluated_step == last
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         self.args.save_only_model = self._ends_with_model_only
@@ -235,7 +237,9 @@ class PolicyTrainer(SamplingTrainer):
 
     def _keep_model(self, step: int) -> None:
         """Keep the weights after an update in `keep_models`. Every process takes part in saving them."""
-        if step not in self._keep_models or self._ends_with_model_only:  # then the last checkpoint is that model
+        if step not in self._keep_models:
+            return
+        if self._model_only and step == self._config.steps:  # then the last checkpoint is that model
             return
         unfinished = self._folders.output / UNFINISHED / f"model-{step}"
         self.save_model(str(unfinished), _internal_call=True)
@@ -250,13 +254,19 @@ class PolicyTrainer(SamplingTrainer):
             checkpoints.carry_best(resume_from, self._folders.output, self._config.evaluation)
         try:
             self.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+            if self._ends_with_model_only:  # nothing has been saved if all that was left was the last evaluation
+                self._save_if_not_saved()
         except SamplingInterruptedError:
             self.interrupted = True
-            if self.state.global_step and not checkpoint_folder(self._folders.output, self.state.global_step).exists():
-                self._save_checkpoint(self.model, None)
-                self.publish_checkpoint()
+            self._save_if_not_saved()
         finally:
             self.end_server()
+
+    def _save_if_not_saved(self) -> None:
+        step = self.state.global_step
+        if step and not checkpoint_folder(self._folders.output, step).exists():
+            self._save_checkpoint(self.model, None)
+            self.publish_checkpoint()
 
     def check_model(self) -> None:
         """Check the trainer's log-probabilities before anything is trained on them; record a warning.

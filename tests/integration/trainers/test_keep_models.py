@@ -96,6 +96,17 @@ def test_the_model_of_the_last_step_is_written_once(cache: Path, tmp_path: Path)
     assert same(models(whole)["model-16"], whole.weights(16))
 
 
+def test_a_run_that_was_stopped_in_its_last_evaluation_makes_up_for_it(plain: Run, cache: Path, tmp_path: Path) -> None:
+    stopped = trained(tmp_path, cache, stopping=lambda: run_so_far(tmp_path).steps_done == 16, model_only=True)
+    assert (stopped.outcome, stopped.of("evaluation")[-1]["step"]) == ("STOPPED", 8)
+    resumed = trained(tmp_path / "resumed", cache, (), newest(tmp_path), model_only=True)
+    assert resumed.outcome == "SUCCEEDED"
+    assert [(e["step"], e["metrics"]) for e in resumed.of("evaluation")] == [(16, plain.of("evaluation")[-1]["metrics"])]
+    assert same(resumed.weights(16), plain.weights(16))
+    optimizers = [(ran.output / "step-16" / "optimizer.pt").exists() for ran in (stopped, resumed)]
+    assert optimizers == [True, False]
+
+
 @pytest.mark.parametrize("params", [{}, {"model__lora": {"rank": 4, "alpha": 8}}], ids=["full", "adapters"])
 def test_a_kept_model_is_measured_and_not_continued(params: dict[str, Any], cache: Path, tmp_path: Path) -> None:
     ran = trained(tmp_path, cache, KEPT, **params)

@@ -104,9 +104,12 @@ def test_as_many_checkpoints_are_kept_as_configured_and_one_that_is_the_model_al
     assert {entry.name for entry in tmp_path.glob("step-*")} == {"step-3"}
 
 
-@pytest.mark.parametrize(("asked", "step", "alone"), [(True, 480, True), (True, 479, False), (False, 480, False)])
-def test_only_the_last_checkpoint_may_be_the_model_alone(
-    asked: bool, step: int, alone: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("asked", "step", "evaluated", "alone"),
+    [(True, 480, 480, True), (True, 480, 472, False), (True, 479, 479, False), (False, 480, 480, False)],
+)
+def test_only_the_last_checkpoint_may_be_the_model_alone_once_it_is_evaluated(
+    asked: bool, step: int, evaluated: int, alone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = list[tuple[Any, ...]]()
     monkeypatch.setattr(SamplingTrainer, "_save_checkpoint", lambda trainer, *args: saved.append(args))
@@ -114,6 +117,7 @@ def test_only_the_last_checkpoint_may_be_the_model_alone(
         PolicyTrainer,
         config(steps=480),
         _model_only=asked,
+        evaluated_step=evaluated,
         state=SimpleNamespace(global_step=step),
         args=SimpleNamespace(save_only_model=None),
     )
@@ -121,9 +125,8 @@ def test_only_the_last_checkpoint_may_be_the_model_alone(
     assert (trainer.args.save_only_model, saved) == (alone, [("model", "trial")])
 
 
-def keeping(output: Path, step: int, monkeypatch: pytest.MonkeyPatch, *, last: bool = False) -> list[Any]:
-    monkeypatch.setattr(PolicyTrainer, "_ends_with_model_only", last)
-    trainer = bare(PolicyTrainer, CONFIG, _keep_models=(3, 5), **saving(output))
+def keeping(output: Path, step: int, *, steps: int = 480) -> list[Any]:
+    trainer = bare(PolicyTrainer, config(steps=steps, kept_checkpoints=2), _keep_models=(3, 8), _model_only=True, **saving(output))
     trainer._keep_model(step)
     return trainer._recorder.events.told
 
@@ -139,12 +142,12 @@ def saving(output: Path) -> dict[str, Any]:
     }
 
 
-def test_the_model_of_an_update_that_is_asked_for_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_an_update_that_is_asked_for_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "model-3"
-    assert keeping(tmp_path, 3, monkeypatch) == [("checkpoint", {"step": 3, "path": str(path), "model_only": True})]
+    assert keeping(tmp_path, 3) == [("checkpoint", {"step": 3, "path": str(path), "model_only": True})]
     assert models_saved(tmp_path) == {3: path}
-    assert run_config(path) == CONFIG
-    assert keeping(tmp_path, 4, monkeypatch) == keeping(tmp_path, 5, monkeypatch, last=True) == []
+    assert run_config(path) == config(steps=480, kept_checkpoints=2)
+    assert keeping(tmp_path, 4) == keeping(tmp_path, 8, steps=8) == []
     assert set(models_saved(tmp_path)) == {3}
 
 
