@@ -126,7 +126,8 @@ def test_only_the_last_checkpoint_may_be_the_model_alone_once_it_is_evaluated(
 
 
 def keeping(output: Path, step: int, *, steps: int = 480) -> list[Any]:
-    trainer = bare(PolicyTrainer, config(steps=steps, kept_checkpoints=2), _keep_models=(3, 8), _model_only=True, **saving(output))
+    kept = {"_keep_models": (3, 8), "_model_only": True}
+    trainer = bare(PolicyTrainer, config(steps=steps, kept_checkpoints=2), **kept, **saving(output))
     trainer._keep_model(step)
     return trainer._recorder.events.told
 
@@ -175,7 +176,8 @@ def test_a_run_goes_on_with_the_best_weights_that_it_had_and_not_beside_later_ch
     published(before, step=8)
     settings = config(kept_checkpoints=2, keep_best=True, evaluation__temperature=0.5)
     best(before, 2, 0.5, settings)
-    trainer = bare(PolicyTrainer, settings, **saving(after), train=lambda **_: None, end_server=lambda: None)
+    done = {"train": lambda **_: None, "end_server": lambda: None, "_model_only": False}
+    trainer = bare(PolicyTrainer, settings, **saving(after), **done)
     trainer.run(before / "step-3")
     assert find_best(after) == (after / "best-2", 2, 0.5)
     (before / "step-9").mkdir()
@@ -220,6 +222,7 @@ def test_a_run_begins_anew_without_a_checkpoint_and_ends_its_server_whatever_hap
         PolicyTrainer,
         config(keep_best=True),
         interrupted=False,
+        _model_only=False,
         train=lambda **named: told.append(named),
         end_server=lambda: told.append("server ended"),
         _folders=SimpleNamespace(output=tmp_path),
