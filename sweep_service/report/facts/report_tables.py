@@ -241,12 +241,12 @@ class ReportTables:
     @cached_property
     def _rates(self) -> Mapping[Stage, Mapping[str, Mapping[Problem, float]]]:
         """The share of right samples by stage, trial and problem."""
+        found = {stage: problem_rates(self.inputs, stage) for stage in Stage}
+        names = {name for of_stage in found.values() for shares in of_stage.values() for name in shares}
+        problems = {name: Problem(name, problem_group(name)) for name in names}
         return {
-            stage: {
-                trial_id: {Problem(name, problem_group(name)): share for name, share in shares.items()}
-                for trial_id, shares in problem_rates(self.inputs, stage).items()
-            }
-            for stage in Stage
+            stage: {id_: {problems[name]: share for name, share in shares.items()} for id_, shares in of_stage.items()}
+            for stage, of_stage in found.items()
         }
 
     @cached_property

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 CONFIDENCE: Final = 0.95
 POWER: Final = 0.8
@@ -44,7 +44,7 @@ def lower_critical(family: int, df: int, correlation: float = 0.5, confidence: f
     if family <= 1:
         return student_critical(df, confidence)
     (nodes_Z, weights_Z), (nodes_S, weights_S) = _nodes()
-    scale_S1 = np.sqrt(stats.chi2.ppf((nodes_S + 1) / 2, df) / df)[:, None]  # by its quantiles
+    scale_S1 = np.sqrt(special.chdtri(df, (1 - nodes_S) / 2) / df)[:, None]  # by its quantiles
     shift_Z, spread = math.sqrt(correlation) * nodes_Z, math.sqrt(1 - correlation)
 
     def excess(c: float) -> float:

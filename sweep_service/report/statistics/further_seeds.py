@@ -106,7 +106,7 @@ class ResultsSoFar:
 
 
 @lru_cache(maxsize=4096)
-def _quantiles(df: int, number: int = 48) -> tuple[Floats, Floats]:
+def _quantiles(df: int, number: int = 24) -> tuple[Floats, Floats]:
     """Return nodes and weights for a mean over chi-squared / df."""
     nodes, weights = np.polynomial.legendre.leggauss(number)
     return special.chdtri(df, (1 - nodes) / 2) / df, weights / 2

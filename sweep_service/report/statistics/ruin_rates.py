@@ -2,9 +2,10 @@
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scipy import stats
+from scipy import special
 
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 
@@ -13,14 +14,16 @@ MOST_RUNS: Final = 1000
 _ERROR: Final = 1 - CONFIDENCE
 
 
+@lru_cache(maxsize=4096)
 def rate_bound(bad: float, runs: int, error: float = _ERROR) -> float:
     """Return the largest rate that so many bad ones among so many runs leave possible (Clopper-Pearson, one-sided)."""
-    return 1.0 if bad >= runs else float(stats.beta.ppf(1 - error, bad + 1, runs - bad))
+    return 1.0 if bad >= runs else float(special.betaincinv(bad + 1, runs - bad, 1 - error))
 
 
+@lru_cache(maxsize=4096)
 def least_rate(bad: float, runs: int, error: float = _ERROR) -> float:
     """Return the smallest rate that they leave possible."""
-    return float(stats.beta.ppf(error, bad, runs - bad + 1)) if bad else 0.0
+    return float(special.betaincinv(bad, runs - bad + 1, error)) if bad else 0.0
 
 
 def runs_to_exclude(rate: float, bad: int = 0, error: float = _ERROR) -> int | None:

@@ -8,6 +8,7 @@ of a pair say nothing; those that one has more than the other may be its worst o
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from statistics import fmean
 from typing import NamedTuple, Self
@@ -41,7 +42,9 @@ class RuinsOf:
 
         Where nobody knows the worst, there are no bounds of averages over all runs.
         """
-        self._trials, self._worst = trials, worst
+        self._worst, self._runs = worst, defaultdict[str, list[TrialRow]](list)
+        for trial in trials:
+            self._runs[trial.config_id].append(trial)
         self._values = {arm.config_id: arm.values for arm in sound_arms if arm.values}
         self._sound = {id_: fmean(values.values()) for id_, values in self._values.items()}
 
@@ -61,7 +64,7 @@ class RuinsOf:
 
     def counts(self, config_id: str, error: float) -> RunCounts:
         """Count a config's runs of the confirm stage; the bound of the rate errs with this probability at most."""
-        return ended_runs(self._trials, [config_id], Stage.CONFIRM, error)
+        return ended_runs(self._runs[config_id], [config_id], Stage.CONFIRM, error)
 
     def sound(self, pair: Pair, bounds: Bounds) -> Bounds:
         """Return bounds of the difference among sound runs that allow for missing ones.
@@ -103,11 +106,8 @@ class RuinsOf:
 
     def _ruins(self, config_id: str, level: float, missing: int = 0) -> Ruins:
         runs = self.counts(config_id, 1 - CONFIDENCE)
-        values = [
-            trial.objective
-            for trial in self._trials
-            if trial.config_id == config_id and trial.stage is Stage.CONFIRM and trial.ruined
-        ]
+        ruined = (trial for trial in self._runs[config_id] if trial.stage is Stage.CONFIRM and trial.ruined)
+        values = [trial.objective for trial in ruined]
         sound = self._sound.get(config_id, (self._worst or 0.0) + level)  # what a ruined run lost is counted from here
         lost = [min(1.0, (sound - value) / level) for value in values if value is not None and level > 0]
         return Ruins(runs.runs + missing, runs.bad + missing, sum(max(0.0, share) for share in lost))
