@@ -24,7 +24,6 @@ from scipy.stats import beta
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.validate_report import Drawn, Row, World, run_sweep
-from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.sweep_facts import Facts
@@ -112,7 +111,7 @@ def seen_of_values(more: int, batch: int, runs: int) -> list[tuple[int | None, .
 def first_better(inputs: ReportInputs, aware: bool) -> int | None:
     """Return the look at which the report puts a config ahead first, by either word; None if it never does."""
     for look in range(len(LOOKS)):
-        if build(at_look(inputs, look, aware)).verdict.outcome.sign == 1:
+        if Facts(at_look(inputs, look, aware)).verdict.outcome.sign == 1:
             return look
     return None
 

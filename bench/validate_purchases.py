@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.validate_looks import with_seeds
 from bench.validate_report import Arms, Drawn, Lucky, Numbers, Results, Row, run_sweep
-from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
+from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Role
 
 RELEVANT: Final = 0.02
@@ -132,17 +132,17 @@ def at_start(kind: Kind, inputs: ReportInputs) -> ReportInputs:
 
 def buy(kind: Kind, inputs: ReportInputs) -> Bought | int | None:
     """Buy what the first report advises; a number of seeds that are too many, None where it promises nothing."""
-    advice = build(at_start(kind, inputs)).verdict.next
+    advice = Facts(at_start(kind, inputs)).verdict.next
     if advice is None or not advice.more_seeds or advice.power is None:
         return None
     seeds = kind.first + advice.more_seeds
     if seeds > MOST_SEEDS:
         return seeds
-    report = build(replace(with_seeds(inputs, seeds), looks=2 if kind.first else 1))
+    verdict = Facts(replace(with_seeds(inputs, seeds), looks=2 if kind.first else 1)).verdict
     low, high = advice.power_range or (math.nan, math.nan)
-    found = report.verdict.comparison
+    found = verdict.comparison
     shown = found is not None and found.low is not None and found.low > 0
-    return Bought(advice.more_seeds, advice.power, low, high, shown, report.verdict.outcome.sign == 1)
+    return Bought(advice.more_seeds, advice.power, low, high, shown, verdict.outcome.sign == 1)
 
 
 def run_batch(kind: Kind, seed: int, batch: int, runs: int) -> list[Bought | int | None]:
