@@ -101,7 +101,9 @@ def test_a_run_that_was_stopped_in_its_last_evaluation_makes_up_for_it(plain: Ru
     assert (stopped.outcome, stopped.of("evaluation")[-1]["step"]) == ("STOPPED", 8)
     resumed = trained(tmp_path / "resumed", cache, (), newest(tmp_path), model_only=True)
     assert resumed.outcome == "SUCCEEDED"
-    assert [(e["step"], e["metrics"]) for e in resumed.of("evaluation")] == [(16, plain.of("evaluation")[-1]["metrics"])]
+    assert [(e["step"], e["metrics"]) for e in resumed.of("evaluation")] == [
+        (16, plain.of("evaluation")[-1]["metrics"])
+    ]
     assert same(resumed.weights(16), plain.weights(16))
     optimizers = [(ran.output / "step-16" / "optimizer.pt").exists() for ran in (stopped, resumed)]
     assert optimizers == [True, False]
