@@ -1,6 +1,6 @@
 """How often a word is false where hardware or packages change midway, and that moves each config by its own amount.
 
-    python bench/validate_batches.py [--runs 300] [--processes 2]    lines of docs/statistics.md's table
+    python bench/validate_batches.py [--runs 2000] [--processes 2]    lines of docs/statistics.md's table
 
 No config is better than another over batches; in each of the two batches every config has an effect of its own. The
 trials go seed by seed, and the change comes at any of the confirm trials. A word is held against the difference in the
@@ -116,7 +116,7 @@ def line(name: str, seen: Sequence[Seen | None]) -> str:
 def main() -> int:
     """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description="How often a word is false where batches move configs.")
-    parser.add_argument("--runs", type=int, default=1000, help="of each world")
+    parser.add_argument("--runs", type=int, default=2000, help="of each world")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
     print("| sd of config x batch, of the error's | false words | a word | INSUFFICIENT |\n| --- | --- | --- | --- |")

@@ -1,7 +1,7 @@
 """How often a report says AHEAD wrongly at any of several looks: seeds or values are added after each report.
 
-    python bench/validate_looks.py [--runs 4000] [--processes 4]    lines of docs/statistics.md's table
-    python bench/validate_looks.py --values --runs 300              its table of grids that grow
+    python bench/validate_looks.py [--runs 2000] [--processes 4]    lines of docs/statistics.md's table
+    python bench/validate_looks.py --values                         its table of grids that grow
 
 No config is better than another. With seeds, the first look has 4 confirm seeds; each further one has 2 more, bought
 because the last one decided nothing, ten looks at most. With values, a grid of 4 gets 4 or 9 more after each of 6
@@ -160,7 +160,7 @@ def values_table(runs: int, processes: int) -> int:
 def main() -> int:
     """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description="How often looking again says AHEAD wrongly.")
-    parser.add_argument("--runs", type=int, default=4000, help="of each world")
+    parser.add_argument("--runs", type=int, default=2000, help="of each world")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--values", action="store_true", help="grids that grow, in place of seeds that are added")
     asked = parser.parse_args()

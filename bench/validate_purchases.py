@@ -1,6 +1,6 @@
 """How often doing what a report advises shows the difference that it promises to find, and as often as it says.
 
-    python bench/validate_purchases.py [--runs 4000] [--processes 4]    lines of docs/statistics.md's table
+    python bench/validate_purchases.py [--runs 500] [--processes 4]    lines of docs/statistics.md's table
 
 Every point of the space is better than the comparators by exactly what matters (`objective.relevant`). Sweeps whose
 first report decides nothing buy the seeds that it proposes, and the report of all seeds together is read. The exit code
@@ -173,7 +173,7 @@ def line(kind: Kind, found: Sequence[Bought | int | None]) -> tuple[str, bool]:
 def main() -> int:
     """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description="How often bought seeds show what was promised.")
-    parser.add_argument("--runs", type=int, default=4000, help="of each line")
+    parser.add_argument("--runs", type=int, default=500, help="of each line")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="lines whose world has this in its name")
     asked = parser.parse_args()

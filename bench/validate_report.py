@@ -1,9 +1,9 @@
 """How often the report is right: whole sweeps drawn from known truths, through selection, confirmation and `build()`.
 
-    python bench/validate_report.py [--runs 10000] [--processes 4]    lines of docs/statistics.md's table
+    python bench/validate_report.py [--runs 2000] [--processes 4]    lines of docs/statistics.md's table
     python bench/validate_report.py --stress                          worlds beyond the targets
-    python bench/validate_report.py --problems --runs 2000            configs that are lucky on problems
-    python bench/validate_report.py --rates --runs 1000               spaces over learning rate and beta1
+    python bench/validate_report.py --problems                        configs that are lucky on problems
+    python bench/validate_report.py --rates                           spaces over learning rate and beta1
     python bench/validate_report.py --only "noisy baseline"           lines whose world has that in its name
 
 The exit code is 1 if a target is missed.
@@ -908,7 +908,7 @@ def _table(asked: argparse.Namespace) -> tuple[list[Row], Sequence[str], Callabl
 def main() -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(description="How often the report is right, in simulated sweeps.")
-    parser.add_argument("--runs", type=int, default=10_000, help="of each row")
+    parser.add_argument("--runs", type=int, default=2000, help="of each row")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stress", action="store_true", help="worlds beyond the targets; the exit code is 0")
     parser.add_argument("--only", default="", help="part of the name of the worlds to run")

@@ -158,24 +158,24 @@ def rows() -> list[Row]:
     alike = LEVEL / (0.8 + 0.2 * 0.55) - LEVEL  # what a fall to 55 % in 20 % of the runs takes back
     worlds = {
         "0.06 better, collapses in 10 %": (Ruinous(0.06, 0.1), (4, 8)),
-        "0.06 better, collapses in 20 %": (Ruinous(0.06, 0.2), (4, 8, 30)),
+        "0.06 better, collapses in 20 %": (Ruinous(0.06, 0.2), (4, 8)),
         "0.06 better, 20 % never take off, equal on average": (Ruinous(0.06, 0.2, 0.36, falls=False), (4, 8)),
-        "better, 20 % fall to 55 %, equal on average": (Ruinous(alike, 0.2, 0.55 * (LEVEL + alike)), (4, 8)),
+        "better, 20 % fall to 55 %, equal on average": (Ruinous(alike, 0.2, 0.55 * (LEVEL + alike)), (4,)),
         "equal, all points collapse in 20 %": (Ruinous(0.0, 0.2), (4,)),
         "equal, all points collapse in 10 %": (Ruinous(0.0, 0.1), (6,)),
         "equal, points and baseline collapse in 15 %, sd 0.003": (
             Ruinous(0.0, 0.15, baseline_rate=0.15, sd=0.003),
-            (4, 8),
+            (4,),
         ),
-        "equal, the baseline collapses in 20 %": (Ruinous(0.0, 0.0, baseline_rate=0.2), (4, 8)),
+        "equal, the baseline collapses in 20 %": (Ruinous(0.0, 0.0, baseline_rate=0.2), (8,)),
         "equal, bad runs of the space crash": (Ruinous(crash_below=LEVEL - 0.015), (4, 8)),
-        "equal, bad runs of the space are lost": (Ruinous(lost=tuple(range(POINTS))), (4, 8, 16, 30)),
-        "equal, bad runs of the baseline are lost": (Ruinous(lost=(POINTS,)), (8, 30)),
-        "0.12 better, collapses in 17 %, three points": (Ruinous(0.12, 1 / 6, better=3), (8, 16, 30)),
-        "0.2 better, collapses in 25 %": (Ruinous(0.2, 0.25), (4, 8, 16)),
-        "0.06 better, never ruined": (Ruinous(0.06), (3, 4, 8, 16, 30)),
-        "0.15 better, never ruined": (Ruinous(0.15), (4, 8, 16, 30)),
-        "0.06 better, the baseline collapses in 40 %": (Ruinous(0.06, baseline_rate=0.4), (4, 8, 16)),
+        "equal, bad runs of the space are lost": (Ruinous(lost=tuple(range(POINTS))), (4, 8, 16)),
+        "equal, bad runs of the baseline are lost": (Ruinous(lost=(POINTS,)), (8,)),
+        "0.12 better, collapses in 17 %, three points": (Ruinous(0.12, 1 / 6, better=3), (8, 30)),
+        "0.2 better, collapses in 25 %": (Ruinous(0.2, 0.25), (8,)),
+        "0.06 better, never ruined": (Ruinous(0.06), (3, 4, 30)),
+        "0.15 better, never ruined": (Ruinous(0.15), (4, 16)),
+        "0.06 better, the baseline collapses in 40 %": (Ruinous(0.06, baseline_rate=0.4), (8,)),
     }
     return [
         Row(name, world, seeds, differ=world.gain > 0, top_k=max(2, world.better))

@@ -40,6 +40,13 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
     return "[" + ", ".join(write(bound, max(digits, _digits_of(bound))) for bound in (low, high)) + "]"
 
 
+def no_more(value: float) -> str:
+    """Write a difference like `0.051`, rounded towards zero, for a claim that holds at least."""
+    return (
+        f"{math.copysign(math.floor(1000 * abs(value)) / 1000, value):.3f}" if abs(value) >= 0.001 else f"{value:.1g}"
+    )
+
+
 def estimate(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
     """Write a number with its interval, like `0.842 [0.810, 0.874]`; without bounds, the number alone."""
     return f"{rounded(value, low, high, sign=sign)} {interval(low, high, sign=sign)}".strip()

@@ -272,6 +272,7 @@ class TieMember(ReportPart):
     config_id: str
     label: str
     mean: float
+    """Of its sound confirm runs that are compared; of all of them if it has none."""
     in_set: bool
     """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
     in_sound_set: bool = True

@@ -30,5 +30,5 @@ class Facts(ReportTables):
             basis += tuning_text(self, verdict.comparison.config_id)
         further = None if self.inputs.interim else next_purchase(verdict, self)
         confidence, ruins = confidence_of(self.inputs.looks), RuinsOf.in_tables(self)
-        ties = tie_set(self.rows, self.arms, self.whole_arms, ruins, confidence, self.comparisons)
+        ties = tie_set(self.rows, self.arms, self.sound_arms, ruins, confidence, self.comparisons)
         return verdict.model_copy(update={"basis": basis, "ties": ties, "next": further})

@@ -27,12 +27,13 @@ Recorded = Callable[[str, str], Sequence[float]]
 
 def how_to_count(spec: SweepSpec) -> str:
     """Say what has a report count other validation problems, where it does not."""
-    remedy = "evaluate all trials on the same problems"
+    least = 2 * MIN_PROBLEMS
+    remedy = f"evaluate all trials on the same {least} problems or more"
     if spec.objective.metric != COUNTED:
-        remedy = f"set objective.metric to {COUNTED}, a mean over problems"
+        remedy = f"set objective.metric to {COUNTED}, a mean over problems, with {least} or more"
     elif spec.trainer is not None:
-        remedy = "give `problems` in every evaluation (docs/own_trainer.md)"
-    return f"to count them, {remedy}, {2 * MIN_PROBLEMS} or more"
+        remedy = f"give `problems`, {least} or more, in every evaluation (docs/own_trainer.md)"
+    return f"to have others count, {remedy}"
 
 
 def measures(spec: SweepSpec) -> dict[Stage, str]:

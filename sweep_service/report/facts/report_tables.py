@@ -212,7 +212,7 @@ class ReportTables:
         return self._arms(Stage.CONFIRM, unsteady=self.unsteady)
 
     @cached_property
-    def whole_arms(self) -> Sequence[Arm]:
+    def sound_arms(self) -> Sequence[Arm]:
         """The confirmed configs, without their ruined runs."""
         return self._arms(Stage.CONFIRM, without=self.ruined)
 

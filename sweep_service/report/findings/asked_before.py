@@ -51,7 +51,7 @@ def _pooled(facts: Facts, comparison: Comparison) -> list[str]:
 
     Other problems are part of its error as they are of the verdict's, for all of these sweeps ask the same ones.
     """
-    arms = {arm.config_id: dict(arm.values) for arm in facts.whole_arms}
+    arms = {arm.config_id: dict(arm.values) for arm in facts.sound_arms}
     own, helping = _common(arms, comparison), list[AskedBefore]()
     used = {trial.seed for trial in facts.trials if trial.stage is Stage.CONFIRM}
     for one in facts.inputs.asked_before:

@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 from sweep_service.report.figures import Figure, config_styles, figure_groups
 from sweep_service.report.figures.figure_style import DASHES
 from sweep_service.report.figures.seed_dots import seed_figure
-from sweep_service.report.formatting import count, duration, interval, number, rounded, signed
+from sweep_service.report.formatting import count, duration, interval, no_more, number, rounded, signed
 from sweep_service.report.model import ConfigRow, Outcome, Report
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import bars, views
@@ -29,15 +29,17 @@ from sweep_service.sweep.records import Role, Stage
 
 _PAGE: Final = Path(__file__).parent / "page"
 _RUINED: Final = "A run is ruined if it fails, diverges, collapses, or ends far below the others; else it is sound."
-_COUNTED: Final = f"{_RUINED} Over all runs, rates of ruin count at the worst that the runs leave possible."
-_HERE: Final = f"{_RUINED} A config may be lucky on these problems with every seed; on others it may be otherwise."
+_COUNTED: Final = (
+    f"{_RUINED} What is said of all runs allows for the worst rates of ruin that these runs leave possible."
+)
+_HERE: Final = f"{_RUINED} A config may be lucky on these problems with every seed, and not on others."
 _OUTCOMES: Final = {
     Outcome.BETTER: _COUNTED,
     Outcome.WORSE: f"{_COUNTED} Stay with what it is compared with.",
     Outcome.EQUIVALENT: _COUNTED,
-    Outcome.AHEAD: f"{_RUINED} BETTER would count ruined runs, too; so few runs cannot exclude them.",
-    Outcome.BEHIND: f"{_RUINED} WORSE would count ruined runs, too; so few runs cannot exclude them.",
-    Outcome.ALIKE: f"{_RUINED} EQUIVALENT would count ruined runs, too; so few runs cannot exclude them.",
+    Outcome.AHEAD: f"{_RUINED} The word BETTER is about all runs, ruined ones included, and takes more of them.",
+    Outcome.BEHIND: f"{_RUINED} The word WORSE is about all runs, ruined ones included, and takes more of them.",
+    Outcome.ALIKE: f"{_RUINED} The word EQUIVALENT is about all runs, ruined ones included, and takes more of them.",
     Outcome.AHEAD_HERE: _HERE,
     Outcome.BEHIND_HERE: _HERE,
     Outcome.ALIKE_HERE: _HERE,
@@ -96,6 +98,7 @@ def _environment() -> Environment:
     cast("dict[str, Any]", environment.filters).update(
         number=number,
         signed=signed,
+        no_more=no_more,
         count=count,
         short_name=short_name,
         value_text=value_text,

@@ -22,7 +22,7 @@ def render_markdown(report: Report) -> bytes:
     if verdict.ties:
         blocks.append(f"**Which may be the best.** {plain(verdict.ties.text)}")
     if verdict.next:
-        blocks.append(f"**What to train next.** {plain(verdict.next.text)}")
+        blocks.append(f"**What would settle it.** {plain(verdict.next.text)}")
     for section in sections_of(report):
         blocks += titled(section.title, section.markdown(report) if section.markdown else [])
     versions = "".join(f", {plain(name)} {plain(version)}" for name, version in report.versions.items())

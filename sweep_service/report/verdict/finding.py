@@ -3,9 +3,7 @@
 What has to be true for it to be true: docs/statistics.md, "What is claimed".
 """
 
-import math
-
-from sweep_service.report.formatting import count, estimate
+from sweep_service.report.formatting import count, estimate, no_more
 from sweep_service.report.model import Comparison, Outcome
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS
 from sweep_service.report.verdict.comparators import KINDS
@@ -51,7 +49,7 @@ def _seeds(comparison: Comparison) -> str:
     if not comparison.batch:
         return count(comparison.num_seeds, "confirm seed")
     of = count(comparison.num_seeds + comparison.other_seeds, "confirm seed")
-    return f"{comparison.num_seeds} of {of}, whose runs both trained {comparison.batch}; the others trained elsewhere"
+    return f"{comparison.num_seeds} of {of}, those on which both trained {comparison.batch}"
 
 
 def _extent(comparison: Comparison, relevant: float) -> str:
@@ -61,9 +59,7 @@ def _extent(comparison: Comparison, relevant: float) -> str:
         low, high = comparison.average_low, comparison.average_high
     if not comparison.outcome.sign or low is None or high is None:
         return ""
-    least = min(abs(low), abs(high))
-    text = f"{math.floor(1000 * least) / 1000:.3f}" if least >= 0.001 else f"{least:.1g}"  # never more than it is
-    by = f", by at least {text}" if comparison.outcome.is_of_all else ""
+    by = f", by at least {no_more(min(abs(low), abs(high)))}" if comparison.outcome.is_of_all else ""
     return by + _but_small(low, high, relevant)
 
 
@@ -99,7 +95,7 @@ def _bet(comparison: Comparison) -> str:
         return ""
     most, other = at_most(comparison.tolerated), KINDS[comparison.comparator_role]
     if comparison.outcome is Outcome.ALIKE:
-        return f" They are alike over all runs, too, if {most} of the runs of either are ruined."
+        return f" They are alike over all runs, too, if {most} of the runs of each are ruined."
     ahead = comparison.difference > 0
     leads, label = (comparison.own, comparison.label) if ahead else (comparison.other, other)
     bet = f" Who chooses {label} bets that {most} of its runs are ruined."

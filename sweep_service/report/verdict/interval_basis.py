@@ -1,4 +1,4 @@
-"""Basis of the verdict's interval: seeds alone or problems too, and the reason for its unequal halves."""
+"""Basis of the verdict's interval: seeds alone or problems too, which runs, and how many looks."""
 
 from typing import Final
 
@@ -17,15 +17,11 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
     if comparison is None or comparison.low is None:
         return ""
     text = _counted(comparison, inputs)
-    if comparison.family > 1:
-        text += (
-            f" Its lower end is further away, because it holds for {count(comparison.family, 'config')} at once, of "
-            "which the best was chosen."
-        )
     if comparison.batch:
+        seeds, are = count(comparison.other_seeds, "other seed"), "is" if comparison.other_seeds == 1 else "are"
         text += (
-            f" It is about runs that train {comparison.batch}: {count(comparison.other_seeds, 'seed')} of which a run "
-            "trained otherwise may differ by more than their config, and are left out."
+            f" It is about runs that train {comparison.batch}. {seeds} {are} left out, because a difference between "
+            "runs that train elsewhere may not be their config's."
         )
     if inputs.looks > 1:
         text += (
@@ -41,7 +37,7 @@ def held_back(comparison: Comparison, inputs: ReportInputs) -> str:
     """Say why a comparison has no word on other problems, and what would give it one; empty if nothing is held back."""
     if not _is_held_back(comparison):
         return ""
-    return f" Other problems are not counted, {_why_uncounted(inputs)}; {how_to_count(inputs.sweep.spec)}."
+    return f" Nothing is shown for other problems, {_why_uncounted(inputs)}; {how_to_count(inputs.sweep.spec)}."
 
 
 def _is_held_back(comparison: Comparison) -> bool:
@@ -53,13 +49,14 @@ def _is_held_back(comparison: Comparison) -> bool:
 
 def _counted(comparison: Comparison, inputs: ReportInputs) -> str:
     seeds = count(comparison.num_seeds, "confirm seed")
-    chose = "on which no config was chosen" if inputs.halves else f"which also chose the configs{_why_same(inputs)}"
     if comparison.num_problems is not None:
         problems = count(comparison.num_problems, "validation problem")
         if comparison.num_groups is not None and comparison.num_groups < comparison.num_problems:
             problems += f", {comparison.num_groups} of them independent"
-        text = f"The interval counts {seeds} and {problems}, {chose}"
-        return f"{text}." if inputs.halves else f"{text}; its lower end allows for that."
+        text = f"The interval counts {seeds} and {problems}"
+        if inputs.halves:
+            return f"{text}. No config was chosen on these problems."
+        return f"{text}, which also chose the configs{_why_same(inputs)}; its lower end allows for that."
     why = "" if _is_held_back(comparison) else f", {_why_uncounted(inputs)}"  # else the verdict says it
     text = f"The interval counts {seeds}, not the choice of validation problems{why}."
     if inputs.halves:
@@ -74,7 +71,7 @@ def _why_uncounted(inputs: ReportInputs) -> str:
         return "because not all of these trials were evaluated on the same problems"
     if any(len({*map(problem_group, counts.names)}) < _LEAST for counts in inputs.problem_counts):
         return "because no two problems are independent"
-    return "because not all of these trials counted right samples problem by problem"
+    return "because not all of these trials have recorded their right samples problem by problem"
 
 
 def _why_same(inputs: ReportInputs) -> str:

@@ -30,20 +30,23 @@ _WORTH_IT: Final = 100
 _NEARLY: Final = 0.9
 """Share of what very many seeds reach that is worth training for."""
 _ALIKE: Final = (
-    "This assumes further runs like those so far: a ruined one may leave the verdict undecided, and if a lower kind of "
-    "runs is still unseen, the low end of the range is the safer promise."
+    "This assumes further runs like those so far. A ruined one may leave the verdict undecided; if some runs end lower "
+    "than any so far, expect the low end of the range."
 )
 _SURE_DF: Final = 10
 """Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
 def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
-    """Say what to train next; None if the question is decided, or if seeds alone cannot decide it."""
+    """Say what to train next, ending in the command where there is one; None if the question is decided."""
     purchase, comparison = _purchase(verdict, tables), verdict.comparison
-    if purchase is None or comparison is None or not comparison.batch:
+    if purchase is None or comparison is None or not purchase.more_seeds:
         return purchase
-    alike = f" They count together with these only if they train {comparison.batch}, too."
-    return purchase.model_copy(update={"text": purchase.text + alike})
+    text, sweep_id = purchase.text, tables.inputs.sweep.id
+    if comparison.batch:
+        text += f" They count together with these only if they train {comparison.batch}, too."
+    text += f" To train them on all confirmed configs: sweeps extend {sweep_id} --confirm-seeds {purchase.more_seeds}"
+    return purchase.model_copy(update={"text": text})
 
 
 def _purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
@@ -55,13 +58,13 @@ def _purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     if comparison is None or verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.EQUIVALENT):
         return None
     if verdict.outcome.is_of_these_problems:
-        text = f"More seeds say nothing about other problems, which are not counted; {how_to_count(sweep.spec)}."
+        text = f"More seeds would say nothing about other problems; {how_to_count(sweep.spec)}."
         return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=0, difference=ask.relevant, power=None)
     if comparison.tolerated is not None:
         return _sound_runs(comparison, comparison.tolerated, ask)
     purchase = _more_seeds(comparison, tables, ask)
     if comparison.spoilt and purchase.power is not None:
-        sound = " That is about sound runs; over all runs the two may stay undecided."
+        sound = " All of this is about sound runs; over all runs the two may stay undecided."
         purchase = purchase.model_copy(update={"text": purchase.text + sound})
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
@@ -98,10 +101,8 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
         return _out_of_reach(ids, seen, ask, reached)
     low, high = seen.chance_range(more, relevant, ask.confidence)
     text = (
-        f"{count(more, 'more confirm seed')} {'finds' if more == 1 else 'find'} a true difference of {relevant:g} with "
-        f"{_percent(reached)} probability, given the results so far ({_percent(low)} to {_percent(high)}, by how well "
-        f"the spread is known): {_estimate(seen)}. {_ALIKE} Train them on all confirmed configs: "
-        f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+        f"{count(more, 'more confirm seed')} would show a true difference of {relevant:g} with {_percent(reached)} "
+        f"probability ({_range(low, high)}{_spread(seen)}). {_ALIKE}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
@@ -110,15 +111,14 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
 
 def _sound_pairs(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purchase:
     """Propose the seeds that would give an interval without ruined runs, whose spread says nothing about others."""
-    pairs, both = Pairs(tables.whole_arms), comparison.pair
+    pairs, both = Pairs(tables.sound_arms), comparison.pair
     more = max(1, MIN_SEEDS - (int(pairs.seeds(*both).sum()) if pairs.has(*both) else 0))
     if max(comparison.own.seen, comparison.other.seen) > _MOSTLY:
         text = "Most runs of one of the two were ruined, so more seeds would say little: first find out why."
         return Purchase(text=text, config_ids=[*both], more_seeds=0, difference=ask.relevant, power=None)
     text = (
         f"The interval counts ruined runs, for want of {MIN_SEEDS} seeds without them. If no other run is ruined, "
-        f"{count(more, 'more confirm seed')} would show the difference without them: "
-        f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+        f"{count(more, 'more confirm seed')} would show the difference without them."
     )
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=more, difference=ask.relevant, power=None)
 
@@ -128,7 +128,7 @@ def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
     if comparison.seed_error is not None and comparison.df is not None:  # the comparison itself rests on it
         of_pair = comparison.seed_error**2 * comparison.num_seeds / 2, comparison.df
     else:
-        of_pair = Pairs(tables.whole_arms).spread()
+        of_pair = Pairs(tables.sound_arms).spread()
     before = [arm for arm in tables.tuned_arms if arm.config_id in comparison.pair]
     spread = of_pair or Pairs(before).spread()
     if spread is None:
@@ -141,7 +141,7 @@ def _seen(comparison: Comparison, tables: ReportTables) -> ResultsSoFar | None:
         known_df=spread[1] if of_pair else 0,
     )
     counted = comparison.seed_error is None or comparison.problem_error is not None
-    confirmed = [arm for arm in tables.whole_arms if arm.config_id in comparison.pair]
+    confirmed = [arm for arm in tables.sound_arms if arm.config_id in comparison.pair]
     return _with_problems(seen, confirmed, before) if counted else seen
 
 
@@ -181,7 +181,7 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
 def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
     """Count the further runs that would decide the averages, were none of them ruined."""
     if comparison.outcome is Outcome.ALIKE:
-        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "either"
+        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "each of the two"
     elif comparison.difference > 0:
         runs, who = comparison.own, comparison.label
     else:
@@ -190,16 +190,15 @@ def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase
     needed = runs_to_exclude(tolerated, runs.bad, error)
     more = 0 if needed is None else max(1, needed - runs.runs)
     worth_it = needed is not None and more <= _WORTH_IT and runs.seen < tolerated
-    text = f"Unknown is how often runs of {who} are ruined. The averages over all runs would be decided if "
-    text += at_most(tolerated)
+    text = f"The averages over all runs are decided, too, once {at_most(tolerated)} of the runs of {who} can be ruined."
     if runs.seen >= tolerated:
-        text += f" were; but {runs.bad} of {runs.runs} were. First find out why."
+        text += f" But {runs.bad} of {runs.runs} were: first find out why."
     elif not worth_it:
         runs_needed = f"over {MOST_RUNS}" if needed is None else str(needed)
-        text += f" were: showing that takes {runs_needed} runs and no further ruin, which is seldom worth it."
+        ruins = f"with no more than {runs.bad} ruined" if runs.bad else "all sound"
+        text += f" Showing that takes {runs_needed} runs in all, {ruins}: seldom worth it."
     else:
-        text += f" were. {count(more, 'more confirm seed')} show that, if none is ruined: "
-        text += f"sweeps extend {ask.sweep_id} --confirm-seeds {more}"
+        text += f" {count(more, 'more confirm seed')} would show that, if no run of them is ruined."
     seeds = more if worth_it else 0
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 
@@ -243,9 +242,8 @@ def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
         return _out_of_reach(ids, seen, ask, reached)
     low, high = seen.chance_range(seeds, ask.relevant, ask.confidence)
     text = (
-        f"{proposal.format(seeds)}: it finds a true difference of {ask.relevant:g} with {_percent(reached)} "
-        f"probability ({_percent(low)} to {_percent(high)}, by how well the spread is known), {_estimate(seen)} on the "
-        f"tune seeds. {_ALIKE}"
+        f"{proposal.format(seeds)}: that would show a true difference of {ask.relevant:g} with {_percent(reached)} "
+        f"probability ({_range(low, high)}{_spread(seen)} on the tune seeds). {_ALIKE}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=seeds, difference=ask.relevant, power=reached, power_range=[low, high]
@@ -273,9 +271,16 @@ def _fewest(seen: ResultsSoFar, least: int, ask: _Ask, wanted: float = POWER) ->
     return seeds, chance(seeds)
 
 
-def _estimate(seen: ResultsSoFar) -> str:
-    kind = "an estimate" if seen.df >= _SURE_DF else "a rough estimate"
-    return f"{kind}, from an error sd of {math.sqrt(seen.variance):.2g}"
+def _range(low: float, high: float) -> str:
+    """Write the probability for the largest and the smallest spread that the results leave likely, if they differ."""
+    least, most = map(_percent, (low, high))
+    return "" if least == most else f"{least} to {most}, since the spread is an estimate: "
+
+
+def _spread(seen: ResultsSoFar) -> str:
+    """Write the standard deviation of one result around its config and seed."""
+    sd = f"an error sd of {math.sqrt(seen.variance):.2g} per run"
+    return sd if seen.df >= _SURE_DF else f"roughly {sd}"
 
 
 def _percent(probability: float) -> str:

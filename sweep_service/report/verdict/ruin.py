@@ -55,7 +55,7 @@ class RuinsOf:
         results = (trial.objective for trial in tables.trials if trial.objective is not None)
         known = objective.metric != "eval/reward_mean" or all(objective.diverged < result for result in results)
         trials = [trial for trial in tables.trials if trial.id not in tables.elsewhere]
-        return cls(trials, tables.whole_arms, objective.diverged if known else None)
+        return cls(trials, tables.sound_arms, objective.diverged if known else None)
 
     def level(self, *config_ids: str) -> float:
         """Return the most that a ruined run of these configs can lose: the best mean of sound runs, above the worst."""
@@ -202,7 +202,7 @@ def tuning_text(tables: ReportTables, config_id: str) -> str:
         return ""
     return (
         f" In the tune stage {every.bad} of {count(every.runs, 'run')} were ruined, {own.bad} of {own.runs} of this "
-        "config's; rates leave these out, because they chose it."
+        "config. The rates above leave them out, because those runs chose the config."
     )
 
 

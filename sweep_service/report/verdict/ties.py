@@ -4,6 +4,7 @@ It is made twice: on averages over all runs, and among sound runs.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from sweep_service.report.formatting import count, listed
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TieMember, TieSet
@@ -37,7 +38,9 @@ def tie_set(
         confidence: of the look.
         comparisons: those that the report shows; what one of them shows to be beaten over all runs is not in that set.
     """
-    means = {arm.config_id: confirm.mean for arm in arms if (confirm := rows[arm.config_id].confirm)}
+    sound_means = {arm.config_id: fmean(arm.values.values()) for arm in sound_arms if arm.values}
+    confirmed = {arm.config_id: confirm.mean for arm in arms if (confirm := rows[arm.config_id].confirm)}
+    means = confirmed | {id_: mean for id_, mean in sound_means.items() if id_ in confirmed}
     ids = sorted(means, key=lambda id_: (-means[id_], rows[id_].number))
     every, whole = Pairs(arms), Pairs(sound_arms)
     sound: dict[tuple[str, str], tuple[float, float] | None] = {}
@@ -74,7 +77,9 @@ def tie_set(
                 high=max(0.0, min(highs)) if highs else None,
             )
         )
-    return TieSet(members=members, text=_text(members) + ("" if counted else " That is on these problems alone."))
+    return TieSet(
+        members=members, text=_text(members) + ("" if counted else " All of this is about these problems alone.")
+    )
 
 
 def _bounds(difference: Difference, family: int, confidence: float) -> tuple[float, float] | None:
@@ -102,6 +107,6 @@ def _text(members: list[TieMember]) -> str:
         return (
             f"Over all runs {listed(inside, _LISTED)} may be the best of {of}; in sound runs {listed(sound, _LISTED)}."
         )
-    only = f"In sound runs only {listed(sound, _LISTED)} may be the best"
-    rest = "none of" if len(inside) == len(members) else f"{len(members) - len(inside)} of"
-    return f"{only}; over all runs {rest} the {of} can be ruled out."
+    only = f"In sound runs only {listed(sound, _LISTED)} may be the best."
+    rest = "none of" if len(inside) == len(members) else f"only {len(members) - len(inside)} of"
+    return f"{only} Over all runs, with as much ruin as is still possible, {rest} the {of} can be ruled out."

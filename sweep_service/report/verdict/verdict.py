@@ -37,7 +37,7 @@ def compare(tables: ReportTables) -> list[Comparison]:
         comparators = {id_: family[id_][1].id for id_ in confirmed if id_ in family}
         shared = all(role is not Role.MATCHED for role, _ in family.values())
         results = sound_differences(
-            tables.whole_arms, tables.arms, comparators, chose, shared=shared, confidence=confidence
+            tables.sound_arms, tables.arms, comparators, chose, shared=shared, confidence=confidence
         )
         error = (1 - confidence) / max(1, len(results))
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):

@@ -43,7 +43,7 @@ def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
     assert "takes about 31" in (problems_warning(spec(relevant=0.05), 20) or "")
 
 
-HERE = "the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; to count them, "
+HERE = "the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; to have others count, "
 
 
 def test_a_plan_says_where_the_words_will_be_about_these_problems_alone() -> None:
@@ -54,7 +54,7 @@ def test_a_plan_says_where_the_words_will_be_about_these_problems_alone() -> Non
     passed = spec(objective={"metric": "eval/pass_at_k"})
     assert words(passed) == [
         f"objective.metric eval/pass_at_k: other validation problems are not counted, so {HERE}set objective.metric to "
-        "eval/avg_at_k, a mean over problems, 16 or more"
+        "eval/avg_at_k, a mean over problems, with 16 or more"
     ]
     assert not any("BETTER" in text for text in plan_warnings(passed, None, guessed=False))
     assert any("BETTER" in text for text in plan_warnings(spec(), None, guessed=False))
@@ -64,7 +64,7 @@ def test_a_plan_says_where_the_words_will_be_about_these_problems_alone() -> Non
     )
     assert words(own) == [
         f"trainer: unless its evaluations have `problems`, other validation problems are not counted, and {HERE}give "
-        "`problems` in every evaluation (docs/own_trainer.md), 16 or more"
+        "`problems`, 16 or more, in every evaluation (docs/own_trainer.md)"
     ]
 
 

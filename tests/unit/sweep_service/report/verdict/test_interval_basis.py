@@ -48,14 +48,14 @@ def test_a_word_on_these_problems_says_why_and_what_would_count_others() -> None
     assert verdict.outcome is Outcome.AHEAD_HERE
     assert verdict.sentence.startswith("AHEAD ON THESE PROBLEMS: in sound runs on these problems β1=0 β2=1 is ahead of")
     assert verdict.sentence.endswith(
-        " Other problems are not counted, because not all of these trials counted right samples problem by problem; to "
-        "count them, evaluate all trials on the same problems, 16 or more."
+        " Nothing is shown for other problems, because not all of these trials have recorded their right samples "
+        "problem by problem; to have others count, evaluate all trials on the same 16 problems or more."
     )
     assert "bets" not in verdict.sentence
     assert ", not the choice of validation problems. The" in verdict.basis  # the sentence has the reason
     assert verdict.next is not None
     assert (verdict.next.more_seeds, verdict.next.power) == (0, None)
-    assert verdict.next.text.startswith("More seeds say nothing about other problems, which are not counted; to count")
+    assert verdict.next.text.startswith("More seeds would say nothing about other problems; to have others count, eval")
     ahead = build(inputs).best
     assert ahead is not None
     assert "it is ahead of baseline β1=0 β2=0 on these problems; on others that is open." in ahead.why
@@ -63,7 +63,7 @@ def test_a_word_on_these_problems_says_why_and_what_would_count_others() -> None
 
 def test_the_same_results_with_counted_problems_have_the_word_on_sound_runs() -> None:
     verdict = build(without_luck(sweep_inputs(advantage=0.3))).verdict
-    assert (verdict.outcome, "not counted" in verdict.sentence) == (Outcome.AHEAD, False)
+    assert (verdict.outcome, "Nothing is shown" in verdict.sentence) == (Outcome.AHEAD, False)
 
 
 def test_a_config_that_is_behind_on_these_problems_is_told_so() -> None:
@@ -76,26 +76,29 @@ def test_a_config_that_is_behind_on_these_problems_is_told_so() -> None:
 def test_problems_of_one_group_say_nothing_of_others() -> None:
     inputs = counted(sweep_inputs(advantage=0.3), (NAMES[0],) * 20)
     comparison = compared(inputs, 1).model_copy(update={"num_problems": None, "outcome": Outcome.AHEAD_HERE})
-    assert "not counted, because no two problems are independent;" in held_back(comparison, inputs)
+    assert "for other problems, because no two problems are independent;" in held_back(comparison, inputs)
 
 
 def test_an_undecided_word_gives_the_reason_unless_the_averages_alone_decide() -> None:
     open_ = build(sweep_inputs({"objective": {"relevant": 0.001}})).verdict
     assert open_.outcome is Outcome.UNDECIDED
-    assert "not counted" not in open_.sentence
-    assert "not the choice of validation problems, because not all of these trials counted" in open_.basis
+    assert "Nothing is shown" not in open_.sentence
+    assert "not the choice of validation problems, because not all of these trials have recorded" in open_.basis
     comparison = open_.comparison
     assert comparison is not None
     decided = comparison.model_copy(update={"average_low": 0.1, "average_high": 0.2})
-    assert held_back(decided, sweep_inputs()).startswith(" Other problems are not counted, because")
+    assert held_back(decided, sweep_inputs()).startswith(" Nothing is shown for other problems, because")
     assert held_back(decided.model_copy(update={"num_problems": 20}), sweep_inputs()) == ""
 
 
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"objective": {"metric": "eval/pass_at_k"}}, "to count them, set objective.metric to eval/avg_at_k, a mean"),
-        ({}, "to count them, evaluate all trials on the same problems, 16 or more"),
+        (
+            {"objective": {"metric": "eval/pass_at_k"}},
+            "to have others count, set objective.metric to eval/avg_at_k,",
+        ),
+        ({}, "to have others count, evaluate all trials on the same 16 problems or more"),
     ],
 )
 def test_what_would_count_problems_follows_from_the_spec(spec: dict[str, Any], said: str) -> None:

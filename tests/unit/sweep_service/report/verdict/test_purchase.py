@@ -87,7 +87,7 @@ def test_a_sweep_without_a_confirm_stage_is_judged_by_as_many_problems_as_would_
 
 def test_advice_knows_no_collapsed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     confirmed: list[Arm] = []
-    monkeypatch.setattr(sweep_facts, "next_purchase", lambda _, tables: confirmed.extend(tables.whole_arms))
+    monkeypatch.setattr(sweep_facts, "next_purchase", lambda _, tables: confirmed.extend(tables.sound_arms))
     report = build(collapsing(sweep_inputs(CONFIRM, advantage=0.12), lambda c, t: confirms(c, t, {10})))
     best = next(arm for arm in confirmed if arm.config_id == report.verdict.comparison.config_id)
     assert sorted(best.values) == [11, 12, 13, 14, 15]

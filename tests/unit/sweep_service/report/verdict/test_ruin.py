@@ -245,7 +245,7 @@ def test_where_more_runs_are_ruined_than_a_lead_tolerates_the_report_asks_for_th
     assert (found.outcome, found.own.runs, found.own.ruined, found.own.failed) == (Outcome.UNDECIDED, 6, *counts)
     assert found.low > 0
     assert found.tolerated < 2 / 6
-    assert (bought.more_seeds, bought.text.endswith("but 2 of 6 were. First find out why.")) == (0, True)
+    assert (bought.more_seeds, bought.text.endswith("But 2 of 6 were: first find out why.")) == (0, True)
 
 
 def test_sound_runs_that_are_ahead_ask_for_those_that_decide_the_average() -> None:
@@ -273,7 +273,7 @@ def test_a_lead_that_no_number_of_runs_could_decide_buys_none() -> None:
     found = report.verdict.comparison.model_copy(update={"tolerated": 1e-9})
     verdict = report.verdict.model_copy(update={"comparison": found})
     bought = next_purchase(verdict, ReportTables(sweep_inputs(CONFIRM)))
-    assert bought.text.endswith("2 of 6 were. First find out why.")
+    assert bought.text.endswith("2 of 6 were: first find out why.")
 
 
 def test_a_lead_is_weighed_by_the_higher_mean_of_sound_runs() -> None:

@@ -186,7 +186,7 @@ def test_more_configs_compared_ask_for_more_runs() -> None:
 
 def test_more_ruins_than_are_tolerated_ask_for_no_runs() -> None:
     bought = _sound_runs(compared(own=counts(10, failed=1)), 0.05, _Ask("swp", 0.02, 0.975))
-    assert (bought.more_seeds, bought.text.endswith("but 1 of 10 were. First find out why.")) == (0, True)
+    assert (bought.more_seeds, bought.text.endswith("But 1 of 10 were: first find out why.")) == (0, True)
 
 
 def test_a_lower_level_is_no_ruin() -> None:
@@ -231,7 +231,7 @@ def test_what_a_comparison_shows_to_be_beaten_may_not_be_the_best() -> None:
     report = build(sweep_inputs(CONFIRM, advantage=0.12))
     shown = report.comparisons[0].model_copy(update={"outcome": Outcome.BETTER})
     facts = Facts(sweep_inputs(CONFIRM, advantage=0.12))
-    found = tie_set(facts.rows, facts.arms, facts.whole_arms, RuinsOf.in_tables(facts), 0.95, [shown])
+    found = tie_set(facts.rows, facts.arms, facts.sound_arms, RuinsOf.in_tables(facts), 0.95, [shown])
     assert [member.in_set for member in found.members] == [
         member.config_id != shown.comparator_id for member in found.members
     ]

@@ -71,7 +71,7 @@ def test_missing_runs_of_the_better_config_leave_the_other_in_the_set() -> None:
 def test_where_problems_do_not_count_the_set_is_of_these_alone() -> None:
     results = {"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82]}
     counted, uncounted = ties_of(results), ties_of(results, counted=False)
-    assert uncounted.text == f"{counted.text} That is on these problems alone."
+    assert uncounted.text == f"{counted.text} All of this is about these problems alone."
 
 
 def test_one_clear_best_stands_alone() -> None:
@@ -107,8 +107,10 @@ def test_few_runs_rule_nobody_out_on_average() -> None:
     found = ties_of({"a": [0.50, 0.52, 0.51], "best": [0.80, 0.83, 0.81], "b": [0.51, 0.52, 0.50]}, runs=1)
     assert [member.in_set for member in found.members] == [True, True, True]
     assert [member.in_sound_set for member in found.members] == [True, False, False]
-    text = "In sound runs only best may be the best; over all runs none of the 3 confirmed configs can be ruled out."
-    assert found.text == text
+    assert found.text == (
+        "In sound runs only best may be the best. Over all runs, with as much ruin as is still possible, none of the 3 "
+        "confirmed configs can be ruled out."
+    )
 
 
 def test_equal_results_say_nothing() -> None:

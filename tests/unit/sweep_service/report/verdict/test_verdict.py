@@ -63,7 +63,7 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
             0.019,
             0.02,
             Outcome.ALIKE,
-            "They are alike over all runs, too, if at most 0.1 % of the runs of either are ruined.",
+            "They are alike over all runs, too, if at most 0.1 % of the runs of each are ruined.",
         ),
         (-0.019, 0.02, 0.02, Outcome.UNDECIDED, "UNDECIDED: in sound runs "),
         (-0.02, 0.001, 0.02, Outcome.UNDECIDED, "seeds. Neither was ruined in 4 runs"),
