@@ -21,8 +21,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.simulated_sweeps import Row, arm_of, run_sweep
 from bench.truths import Truth, is_false
-from bench.validate_report import LEVEL, Arms, Drawn, Flags, Floats, Numbers, Results, Row, arm_of, run_sweep
+from bench.worlds import LEVEL, Arms, Drawn, Flags, Floats, Numbers, Results
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Outcome
 from sweep_service.report.sweep_facts import Facts

@@ -23,7 +23,8 @@ from scipy.stats import beta
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.validate_report import Drawn, Row, World, run_sweep
+from bench.simulated_sweeps import Row, run_sweep
+from bench.worlds import Drawn, World
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.sweep_facts import Facts

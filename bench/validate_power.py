@@ -20,8 +20,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.simulated_sweeps import Row, arm_of, simulate
 from bench.validate_purchases import RELEVANT, Gaining
-from bench.validate_report import POWER, Drawn, Row, arm_of, oracle_error, simulate
+from bench.validate_report import POWER, oracle_error
+from bench.worlds import Drawn
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical, student_critical
 

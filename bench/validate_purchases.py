@@ -22,8 +22,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.simulated_sweeps import Row, run_sweep
 from bench.validate_looks import with_seeds
-from bench.validate_report import Arms, Drawn, Lucky, Numbers, Results, Row, run_sweep
+from bench.worlds import Arms, Drawn, Lucky, Numbers, Results
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.records import Role

@@ -21,16 +21,14 @@ from scipy.stats import beta, norm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.simulated_sweeps import Row, arm_of, simulate
 from bench.truths import Truth, is_false
-from bench.validate_report import Arms, Numbers, Results, Row, arm_of, simulate, without_luck
 from bench.word_worlds import BEYOND, KnownWorld, further_rows
+from bench.worlds import LEVEL, POINTS, Arms, Numbers, Results, without_luck
 from sweep_service.report import Report
 from sweep_service.report.model import Outcome
 from sweep_service.sweep.endings import Ending
 
-POINTS: Final = 9
-LEVEL: Final = 0.6
-"""Result of a sound run of every config but those that are better."""
 SEED_SD: Final = 0.01
 RELEVANT: Final = 0.02
 FALSE: Final = 0.065

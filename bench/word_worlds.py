@@ -9,10 +9,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from bench.simulated_sweeps import Row
 from bench.truths import Truth
-from bench.validate_report import LEVEL, Arms, Lucky, Numbers, Rates, Results, Row, World, without_luck
+from bench.worlds import LEVEL, POINTS, Arms, Lucky, Numbers, Rates, Results, World, without_luck
 
-POINTS: Final = 9
 SEED_SD: Final = 0.01
 BEYOND: Final = (
     "0.1 better, sd three times as large",

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.simulated_sweeps import Row, run_sweep
 from bench.validate_purchases import Gaining, Kind, at_start
-from bench.validate_report import Lucky, Row, run_sweep
+from bench.worlds import Lucky
 from sweep_service.report.build import build
 from sweep_service.report.model import Outcome
 from sweep_service.report.statistics.critical_values import lower_critical

@@ -6,15 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.simulated_sweeps import Row, arm_of, simulate
 from bench.validate_report import (
-    RECORDED,
-    Arms,
-    Drawn,
-    Lucky,
-    Row,
     Seen,
     Tally,
-    arm_of,
     fair,
     judge,
     line,
@@ -24,10 +19,10 @@ from bench.validate_report import (
     rate_line,
     rate_rows,
     run_batch,
-    simulate,
     tally,
     target_rows,
 )
+from bench.worlds import RECORDED, Arms, Drawn, Lucky
 from sweep_service.sweep.records import Role, Stage, TrialState
 
 RUNS = 120

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.simulated_sweeps import Row, run_sweep
 from bench.validate_batches import run_part
 from bench.validate_looks import LOOKS, WORLDS, at_look, first_better, seen_of_values, with_values
-from bench.validate_report import Drawn, Row, run_sweep
+from bench.worlds import Drawn
 from sweep_service.report.build import build
 from sweep_service.report.statistics.critical_values import confidence_of, lower_critical
 from sweep_service.sweep.records import Stage

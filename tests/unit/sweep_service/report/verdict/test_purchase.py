@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from bench.simulated_sweeps import Row, run_sweep
 from bench.validate_looks import with_seeds
 from bench.validate_purchases import RELEVANT, Gaining
-from bench.validate_report import Lucky, Row, run_sweep
+from bench.worlds import Lucky
 from sweep_service.report import sweep_facts
 from sweep_service.report.build import build
 from sweep_service.report.facts.problem_rates import problem_rates

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench.simulated_sweeps import Row
 from bench.truths import Truth, is_false
-from bench.validate_report import Row
 from bench.validate_words import rows, run_batch, share
 from sweep_service.report.model import Outcome
 from tests.unit.sweep_service.report.verdict.test_calibration import RUNS

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.simulated_sweeps import Row
 from bench.truths import Truth
 from bench.validate_power import Found, find, line
 from bench.validate_purchases import Gaining
-from bench.validate_report import Arms, Drawn, Row
 from bench.validate_words import run_batch
 from bench.word_worlds import BEYOND, KnownWorld, Law, LowShares, MatchedRuin, Mixed, Mode, further_rows, law
+from bench.worlds import Arms, Drawn
 from sweep_service.report.model import Outcome
 
 SEEDS = 4000
