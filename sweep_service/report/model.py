@@ -273,6 +273,8 @@ class TieMember(ReportPart):
     label: str
     mean: float
     """Of its sound confirm runs that are compared; of all of them if it has none."""
+    left_out: int = 0
+    """Number of other confirm runs with a result: ruined, or trained otherwise."""
     in_set: bool
     """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
     in_sound_set: bool = True

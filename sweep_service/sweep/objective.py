@@ -33,7 +33,7 @@ def how_to_count(spec: SweepSpec) -> str:
         remedy = f"set objective.metric to {COUNTED}, a mean over problems, with {least} or more"
     elif spec.trainer is not None:
         remedy = f"give `problems`, {least} or more, in every evaluation (docs/own_trainer.md)"
-    return f"to have others count, {remedy}"
+    return f"to include others, {remedy}"
 
 
 def measures(spec: SweepSpec) -> dict[Stage, str]:

@@ -29,17 +29,14 @@ from sweep_service.sweep.records import Role, Stage
 
 _PAGE: Final = Path(__file__).parent / "page"
 _RUINED: Final = "A run is ruined if it fails, diverges, collapses, or ends far below the others; else it is sound."
-_COUNTED: Final = (
-    f"{_RUINED} What is said of all runs allows for the worst rates of ruin that these runs leave possible."
-)
-_HERE: Final = f"{_RUINED} A config may be lucky on these problems with every seed, and not on others."
+_HERE: Final = f"{_RUINED} On other problems the order of the configs may be another."
 _OUTCOMES: Final = {
-    Outcome.BETTER: _COUNTED,
-    Outcome.WORSE: f"{_COUNTED} Stay with what it is compared with.",
-    Outcome.EQUIVALENT: _COUNTED,
-    Outcome.AHEAD: f"{_RUINED} The word BETTER is about all runs, ruined ones included, and takes more of them.",
-    Outcome.BEHIND: f"{_RUINED} The word WORSE is about all runs, ruined ones included, and takes more of them.",
-    Outcome.ALIKE: f"{_RUINED} The word EQUIVALENT is about all runs, ruined ones included, and takes more of them.",
+    Outcome.BETTER: _RUINED,
+    Outcome.WORSE: f"{_RUINED} Stay with what it is compared with.",
+    Outcome.EQUIVALENT: _RUINED,
+    Outcome.AHEAD: _RUINED,
+    Outcome.BEHIND: _RUINED,
+    Outcome.ALIKE: _RUINED,
     Outcome.AHEAD_HERE: _HERE,
     Outcome.BEHIND_HERE: _HERE,
     Outcome.ALIKE_HERE: _HERE,

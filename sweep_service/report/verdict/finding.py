@@ -36,12 +36,23 @@ def finding(comparison: Comparison, relevant: float) -> str:
         text = f"{label} {_VERBS[outcome]} {against}"
     text = f"{text}{_extent(comparison, relevant)}"
     if outcome.is_of_all or (outcome is Outcome.UNDECIDED and comparison.spoilt):
-        of = "With ruined runs" if comparison.with_ruined else "Without ruined runs"
+        of = "With ruined runs" if comparison.with_ruined else "In sound runs"
         text = f"over all runs {text}. {of} the difference is {figures}, {seeds}"
     else:
         here = " on these problems" if outcome.is_of_these_problems else ""
-        text = f"in sound runs{here} {text}: {figures}, {seeds}"
+        open_ = "" if _is_decided(comparison, relevant) else ". Over all runs that is open"
+        text = f"in sound runs{here} {text}: {figures}, {seeds}{open_}"
     return f"{outcome}: {text}. {_rates(comparison, against)}{_missing(comparison, against)}{_bet(comparison)}"
+
+
+def _is_decided(comparison: Comparison, relevant: float) -> bool:
+    """Say whether the interval of averages over all runs decides what the outcome says of sound ones."""
+    low, high, sign = comparison.average_low, comparison.average_high, comparison.outcome.sign
+    if low is None or high is None:
+        return False
+    if sign == 0:
+        return max(abs(low), abs(high)) < relevant
+    return low > 0 if sign == 1 else high < 0 if sign == -1 else low > 0 or high < 0
 
 
 def _seeds(comparison: Comparison) -> str:
@@ -59,7 +70,8 @@ def _extent(comparison: Comparison, relevant: float) -> str:
         low, high = comparison.average_low, comparison.average_high
     if not comparison.outcome.sign or low is None or high is None:
         return ""
-    by = f", by at least {no_more(min(abs(low), abs(high)))}" if comparison.outcome.is_of_all else ""
+    least = no_more(min(abs(low), abs(high)))
+    by = f", by at least {least} with as much ruin as may be" if comparison.outcome.is_of_all else ""
     return by + _but_small(low, high, relevant)
 
 
@@ -68,7 +80,7 @@ def _rates(comparison: Comparison, against: str) -> str:
     own, other = comparison.own, comparison.other
     if not comparison.spoilt and own == other:
         runs, most = count(own.runs, "run"), percent(own.bound)
-        return f"Neither was ruined in {runs}; the true rate of each may still be up to {most}."
+        return f"Neither was ruined in {runs}, but up to {most} of each one's runs may be."
     sides = [(own, comparison.label, Outcome.WORSE), (other, against, Outcome.BETTER)]
     return " ".join(
         counts_text(runs, name, at_least=comparison.outcome is ruined_one) for runs, name, ruined_one in sides

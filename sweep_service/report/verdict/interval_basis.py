@@ -20,8 +20,8 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
     if comparison.batch:
         seeds, are = count(comparison.other_seeds, "other seed"), "is" if comparison.other_seeds == 1 else "are"
         text += (
-            f" It is about runs that train {comparison.batch}. {seeds} {are} left out, because a difference between "
-            "runs that train elsewhere may not be their config's."
+            f" {seeds} {are} left out, because runs that did not both train {comparison.batch} may differ for that "
+            "reason alone."
         )
     if inputs.looks > 1:
         text += (
@@ -71,7 +71,7 @@ def _why_uncounted(inputs: ReportInputs) -> str:
         return "because not all of these trials were evaluated on the same problems"
     if any(len({*map(problem_group, counts.names)}) < _LEAST for counts in inputs.problem_counts):
         return "because no two problems are independent"
-    return "because not all of these trials have recorded their right samples problem by problem"
+    return "because not all trials have recorded which problems they solved"
 
 
 def _why_same(inputs: ReportInputs) -> str:

@@ -30,11 +30,8 @@ _WORTH_IT: Final = 100
 _NEARLY: Final = 0.9
 """Share of what very many seeds reach that is worth training for."""
 _ALIKE: Final = (
-    "This assumes further runs like those so far. A ruined one may leave the verdict undecided; if some runs end lower "
-    "than any so far, expect the low end of the range."
+    "That assumes runs like those so far: if one is ruined, or some end lower than any yet, the chance is smaller."
 )
-_SURE_DF: Final = 10
-"""Degrees of freedom below which a variance is hardly known: its 95 % interval spans more than a factor of 6."""
 
 
 def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
@@ -44,7 +41,7 @@ def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
         return purchase
     text, sweep_id = purchase.text, tables.inputs.sweep.id
     if comparison.batch:
-        text += f" They count together with these only if they train {comparison.batch}, too."
+        text += f" They count only if they train {comparison.batch}, too."
     text += f" To train them on all confirmed configs: sweeps extend {sweep_id} --confirm-seeds {purchase.more_seeds}"
     return purchase.model_copy(update={"text": text})
 
@@ -63,9 +60,6 @@ def _purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     if comparison.tolerated is not None:
         return _sound_runs(comparison, comparison.tolerated, ask)
     purchase = _more_seeds(comparison, tables, ask)
-    if comparison.spoilt and purchase.power is not None:
-        sound = " All of this is about sound runs; over all runs the two may stay undecided."
-        purchase = purchase.model_copy(update={"text": purchase.text + sound})
     return purchase.model_copy(update={"text": purchase.text + _too_few_problems(comparison, ask)})
 
 
@@ -101,8 +95,8 @@ def _more_seeds(comparison: Comparison, tables: ReportTables, ask: _Ask) -> Purc
         return _out_of_reach(ids, seen, ask, reached)
     low, high = seen.chance_range(more, relevant, ask.confidence)
     text = (
-        f"{count(more, 'more confirm seed')} would show a true difference of {relevant:g} with {_percent(reached)} "
-        f"probability ({_range(low, high)}{_spread(seen)}). {_ALIKE}"
+        f"{count(more, 'more confirm seed')} would show a true difference of {relevant:g} in sound runs with "
+        f"{_percent(reached)} probability{_range(low, high)}. {_ALIKE}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=more, difference=relevant, power=reached, power_range=[low, high]
@@ -181,7 +175,7 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
 def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
     """Count the further runs that would decide the averages, were none of them ruined."""
     if comparison.outcome is Outcome.ALIKE:
-        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "each of the two"
+        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "each"
     elif comparison.difference > 0:
         runs, who = comparison.own, comparison.label
     else:
@@ -190,15 +184,17 @@ def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase
     needed = runs_to_exclude(tolerated, runs.bad, error)
     more = 0 if needed is None else max(1, needed - runs.runs)
     worth_it = needed is not None and more <= _WORTH_IT and runs.seen < tolerated
-    text = f"The averages over all runs are decided, too, once {at_most(tolerated)} of the runs of {who} can be ruined."
+    text = f"What sound runs show holds over all runs, too, if {at_most(tolerated)} of the runs of {who} are ruined."
     if runs.seen >= tolerated:
-        text += f" But {runs.bad} of {runs.runs} were: first find out why."
+        text += f" So far {runs.bad} of {runs.runs} were: first find out why."
     elif not worth_it:
         runs_needed = f"over {MOST_RUNS}" if needed is None else str(needed)
         ruins = f"with no more than {runs.bad} ruined" if runs.bad else "all sound"
-        text += f" Showing that takes {runs_needed} runs in all, {ruins}: seldom worth it."
+        text += (
+            f" To show that takes {runs_needed} runs of {'each' if who == 'each' else 'it'}, {ruins}: seldom worth it."
+        )
     else:
-        text += f" {count(more, 'more confirm seed')} would show that, if no run of them is ruined."
+        text += f" {count(more, 'more confirm seed')} would show that, if all their runs are sound."
     seeds = more if worth_it else 0
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 
@@ -242,8 +238,8 @@ def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
         return _out_of_reach(ids, seen, ask, reached)
     low, high = seen.chance_range(seeds, ask.relevant, ask.confidence)
     text = (
-        f"{proposal.format(seeds)}: that would show a true difference of {ask.relevant:g} with {_percent(reached)} "
-        f"probability ({_range(low, high)}{_spread(seen)} on the tune seeds). {_ALIKE}"
+        f"{proposal.format(seeds)}: that would show a true difference of {ask.relevant:g} in sound runs "
+        f"with {_percent(reached)} probability{_range(low, high)}. {_ALIKE}"
     )
     return Purchase(
         text=text, config_ids=ids, more_seeds=seeds, difference=ask.relevant, power=reached, power_range=[low, high]
@@ -274,13 +270,7 @@ def _fewest(seen: ResultsSoFar, least: int, ask: _Ask, wanted: float = POWER) ->
 def _range(low: float, high: float) -> str:
     """Write the probability for the largest and the smallest spread that the results leave likely, if they differ."""
     least, most = map(_percent, (low, high))
-    return "" if least == most else f"{least} to {most}, since the spread is an estimate: "
-
-
-def _spread(seen: ResultsSoFar) -> str:
-    """Write the standard deviation of one result around its config and seed."""
-    sd = f"an error sd of {math.sqrt(seen.variance):.2g} per run"
-    return sd if seen.df >= _SURE_DF else f"roughly {sd}"
+    return "" if least == most else f" ({least} to {most}, since the spread is known only roughly)"
 
 
 def _percent(probability: float) -> str:

@@ -202,7 +202,7 @@ def tuning_text(tables: ReportTables, config_id: str) -> str:
         return ""
     return (
         f" In the tune stage {every.bad} of {count(every.runs, 'run')} were ruined, {own.bad} of {own.runs} of this "
-        "config. The rates above leave them out, because those runs chose the config."
+        "config; the rates above leave these out."
     )
 
 

@@ -39,6 +39,7 @@ def tie_set(
         comparisons: those that the report shows; what one of them shows to be beaten over all runs is not in that set.
     """
     sound_means = {arm.config_id: fmean(arm.values.values()) for arm in sound_arms if arm.values}
+    num_runs = {arm.config_id: len(arm.values) for arm in (*arms, *sound_arms) if arm.values}
     confirmed = {arm.config_id: confirm.mean for arm in arms if (confirm := rows[arm.config_id].confirm)}
     means = confirmed | {id_: mean for id_, mean in sound_means.items() if id_ in confirmed}
     ids = sorted(means, key=lambda id_: (-means[id_], rows[id_].number))
@@ -71,6 +72,7 @@ def tie_set(
                 config_id=a,
                 label=rows[a].label,
                 mean=means[a],
+                left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - num_runs.get(a, 0),
                 in_set=a in inside,
                 in_sound_set=a in inside_sound,
                 low=None if len(lows) < len(rivals) else min([0.0, *lows]),
@@ -99,7 +101,7 @@ def _text(members: list[TieMember]) -> str:
     sound = [member.label for member in members if member.in_sound_set]
     of = count(len(members), "confirmed config")
     if len(inside) == 1:
-        return f"Of {of} only {inside[0]} may be the best over all runs."
+        return f"Over all runs the best of {of} is {inside[0]}."
     if sound == inside:
         each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
         return f"{each} may be the best, over all runs and in sound ones: {listed(inside, _LISTED)}."
@@ -107,6 +109,6 @@ def _text(members: list[TieMember]) -> str:
         return (
             f"Over all runs {listed(inside, _LISTED)} may be the best of {of}; in sound runs {listed(sound, _LISTED)}."
         )
-    only = f"In sound runs only {listed(sound, _LISTED)} may be the best."
-    rest = "none of" if len(inside) == len(members) else f"only {len(members) - len(inside)} of"
-    return f"{only} Over all runs, with as much ruin as is still possible, {rest} the {of} can be ruled out."
+    best = f"In sound runs the best of {of} is {sound[0] if len(sound) == 1 else f'one of {listed(sound, _LISTED)}'}."
+    which = "any of them" if len(inside) == len(members) else f"any of {listed(inside, _LISTED)}"
+    return f"{best} Over all runs {which} may be the best, for ruin is not excluded."

@@ -43,7 +43,7 @@ def test_a_larger_relevant_difference_takes_fewer_problems() -> None:
     assert "takes about 31" in (problems_warning(spec(relevant=0.05), 20) or "")
 
 
-HERE = "the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; to have others count, "
+HERE = "the report says at most AHEAD, BEHIND or ALIKE ON THESE PROBLEMS; to include others, "
 
 
 def test_a_plan_says_where_the_words_will_be_about_these_problems_alone() -> None:

@@ -80,8 +80,8 @@ def test_the_verdict_is_about_one_batch_and_says_so() -> None:
     found = report.verdict.comparison
     assert (found.num_seeds, found.other_seeds, found.batch) == (4, 2, "with torch 2.13.0")
     assert found.own.runs == found.other.runs == 4
-    assert "4 of 6 confirm seeds, those on which both trained with torch 2.13.0." in report.verdict.sentence
-    assert "It is about runs that train with torch 2.13.0. 2 other seeds are left out, bec" in report.verdict.basis
+    assert "4 of 6 confirm seeds, those on which both trained with torch 2.13.0. Over" in report.verdict.sentence
+    assert "2 other seeds are left out, because runs that did not both train with torch 2" in report.verdict.basis
     caution = next(one for one in report.cautions if one.code == "MIXED_VERSIONS")
     assert caution.text.endswith(f"leave out {2 * len({one.config_id for one in report.trials if one.seed == 14})} "
                                  "confirm trials of another.")  # fmt: skip
@@ -95,10 +95,7 @@ def test_fewer_than_three_seeds_in_one_batch_decide_nothing() -> None:
     report = build(noted(inputs, {12: [NEW], 13: [NEW], 14: [{"torch": "2.15"}], 15: [{"torch": "2.15"}]}))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert "2 of 6 confirm seeds" in report.verdict.sentence
-    assert (
-        " They count together with these only if they train on NVIDIA H200 with torch 2.13.0, too"
-        in report.verdict.next.text
-    )
+    assert " They count only if they train on NVIDIA H200 with torch 2.13.0, too. To train" in report.verdict.next.text
     assert report.verdict.sentence.endswith(
         "an interval needs at least 3; more confirm seeds train on what there is now."
     )

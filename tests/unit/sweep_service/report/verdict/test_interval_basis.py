@@ -48,14 +48,14 @@ def test_a_word_on_these_problems_says_why_and_what_would_count_others() -> None
     assert verdict.outcome is Outcome.AHEAD_HERE
     assert verdict.sentence.startswith("AHEAD ON THESE PROBLEMS: in sound runs on these problems β1=0 β2=1 is ahead of")
     assert verdict.sentence.endswith(
-        " Nothing is shown for other problems, because not all of these trials have recorded their right samples "
-        "problem by problem; to have others count, evaluate all trials on the same 16 problems or more."
+        " Nothing is shown for other problems, because not all trials have recorded which problems they solved; to "
+        "include others, evaluate all trials on the same 16 problems or more."
     )
     assert "bets" not in verdict.sentence
     assert ", not the choice of validation problems. The" in verdict.basis  # the sentence has the reason
     assert verdict.next is not None
     assert (verdict.next.more_seeds, verdict.next.power) == (0, None)
-    assert verdict.next.text.startswith("More seeds would say nothing about other problems; to have others count, eval")
+    assert verdict.next.text.startswith("More seeds would say nothing about other problems; to include others, eval")
     ahead = build(inputs).best
     assert ahead is not None
     assert "it is ahead of baseline β1=0 β2=0 on these problems; on others that is open." in ahead.why
@@ -83,7 +83,7 @@ def test_an_undecided_word_gives_the_reason_unless_the_averages_alone_decide() -
     open_ = build(sweep_inputs({"objective": {"relevant": 0.001}})).verdict
     assert open_.outcome is Outcome.UNDECIDED
     assert "Nothing is shown" not in open_.sentence
-    assert "not the choice of validation problems, because not all of these trials have recorded" in open_.basis
+    assert "not the choice of validation problems, because not all trials have recorded" in open_.basis
     comparison = open_.comparison
     assert comparison is not None
     decided = comparison.model_copy(update={"average_low": 0.1, "average_high": 0.2})
@@ -96,9 +96,9 @@ def test_an_undecided_word_gives_the_reason_unless_the_averages_alone_decide() -
     [
         (
             {"objective": {"metric": "eval/pass_at_k"}},
-            "to have others count, set objective.metric to eval/avg_at_k,",
+            "to include others, set objective.metric to eval/avg_at_k,",
         ),
-        ({}, "to have others count, evaluate all trials on the same 16 problems or more"),
+        ({}, "to include others, evaluate all trials on the same 16 problems or more"),
     ],
 )
 def test_what_would_count_problems_follows_from_the_spec(spec: dict[str, Any], said: str) -> None:

@@ -245,7 +245,7 @@ def test_where_more_runs_are_ruined_than_a_lead_tolerates_the_report_asks_for_th
     assert (found.outcome, found.own.runs, found.own.ruined, found.own.failed) == (Outcome.UNDECIDED, 6, *counts)
     assert found.low > 0
     assert found.tolerated < 2 / 6
-    assert (bought.more_seeds, bought.text.endswith("But 2 of 6 were: first find out why.")) == (0, True)
+    assert (bought.more_seeds, bought.text.endswith("So far 2 of 6 were: first find out why.")) == (0, True)
 
 
 def test_sound_runs_that_are_ahead_ask_for_those_that_decide_the_average() -> None:

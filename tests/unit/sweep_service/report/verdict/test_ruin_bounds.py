@@ -57,6 +57,27 @@ def compared(**more: object) -> Comparison:
     return Comparison(**names | figures | rest | {"df": 9, "variance": "pair", "family": 1, "detectable": 0.03} | more)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "average", "is_open"),
+    [
+        (Outcome.AHEAD_HERE, (-0.01, 0.1), True),
+        (Outcome.AHEAD_HERE, (0.01, 0.1), False),
+        (Outcome.BEHIND_HERE, (-0.1, 0.01), True),
+        (Outcome.BEHIND_HERE, (-0.1, -0.01), False),
+        (Outcome.ALIKE_HERE, (-0.03, 0.01), True),
+        (Outcome.ALIKE_HERE, (-0.01, 0.01), False),
+        (Outcome.UNDECIDED, (-0.01, 0.1), True),
+        (Outcome.UNDECIDED, (0.01, 0.1), False),
+        (Outcome.AHEAD, (None, None), True),
+    ],
+)
+def test_a_sentence_about_sound_runs_says_whether_all_runs_are_open(
+    outcome: Outcome, average: tuple[float | None, float | None], is_open: bool
+) -> None:
+    text = finding(compared(outcome=outcome, average_low=average[0], average_high=average[1]), 0.02)
+    assert (". Over all runs that is open." in text) == is_open
+
+
 def test_the_first_evaluation_counts_by_itself() -> None:
     assert _lost(np.array([0.6, 0.2, 0.2, 0.2]), last=3, samples=None)  # the best mean of three is 0.33
 
@@ -186,7 +207,7 @@ def test_more_configs_compared_ask_for_more_runs() -> None:
 
 def test_more_ruins_than_are_tolerated_ask_for_no_runs() -> None:
     bought = _sound_runs(compared(own=counts(10, failed=1)), 0.05, _Ask("swp", 0.02, 0.975))
-    assert (bought.more_seeds, bought.text.endswith("But 1 of 10 were: first find out why.")) == (0, True)
+    assert (bought.more_seeds, bought.text.endswith("So far 1 of 10 were: first find out why.")) == (0, True)
 
 
 def test_a_lower_level_is_no_ruin() -> None:

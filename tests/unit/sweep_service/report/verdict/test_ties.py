@@ -33,6 +33,17 @@ def ties_of(
     """The set of configs each of whose seeds stands for so many sound runs, which leave as little ruin possible.
 
     `missing` names the configs of runs without a result."""
+    rows, trials = rows_of(results)
+    trials = trials * runs + [
+        TrialRow.model_construct(id=f"{name} gone", config_id=name, stage=Stage.CONFIRM, objective=None, missing=True)
+        for name in missing
+    ]
+    arms = arms_of(results, counted=counted)
+    return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
+
+
+def rows_of(results: dict[str, list[float]]) -> tuple[dict[str, ConfigRow], list[TrialRow]]:
+    """The rows of configs with these results by seed, and of their trials."""
     rows: dict[str, ConfigRow] = {}
     for number, (name, values) in enumerate(results.items()):
         known = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
@@ -46,13 +57,8 @@ def ties_of(
         )
         for name, row in rows.items()
         for seed in row.confirm.seeds
-    ] * runs
-    trials += [
-        TrialRow.model_construct(id=f"{name} gone", config_id=name, stage=Stage.CONFIRM, objective=None, missing=True)
-        for name in missing
     ]
-    arms = arms_of(results, counted=counted)
-    return tie_set(rows, arms, arms, RuinsOf(trials, arms, 0.0), CONFIDENCE)
+    return rows, trials
 
 
 def test_a_config_that_is_plainly_worse_leaves_the_set() -> None:
@@ -82,7 +88,7 @@ def test_one_clear_best_stands_alone() -> None:
     assert best.low == 0.0
     assert best.high > 0.25
     assert all(not member.in_set and member.high == 0.0 for member in others)
-    assert found.text == "Of 3 confirmed configs only best may be the best over all runs."
+    assert found.text == "Over all runs the best of 3 confirmed configs is best."
 
 
 def test_bounds_are_hsus() -> None:
@@ -108,8 +114,8 @@ def test_few_runs_rule_nobody_out_on_average() -> None:
     assert [member.in_set for member in found.members] == [True, True, True]
     assert [member.in_sound_set for member in found.members] == [True, False, False]
     assert found.text == (
-        "In sound runs only best may be the best. Over all runs, with as much ruin as is still possible, none of the 3 "
-        "confirmed configs can be ruled out."
+        "In sound runs the best of 3 confirmed configs is best. Over all runs any of them may be the best, for ruin is "
+        "not excluded."
     )
 
 
@@ -122,6 +128,18 @@ def test_a_config_that_shares_too_few_seeds_is_not_ruled_out() -> None:
     late = next(member for member in found.members if member.config_id == "late")
     assert late.in_set
     assert (late.low, late.high) == (None, None)
+
+
+def test_a_mean_is_of_the_sound_runs_and_says_how_many_others_there_are() -> None:
+    rows, trials = rows_of({"a": [0.80, 0.83, 0.81, 0.0], "b": [0.81, 0.82, 0.82, 0.83], "low": [0.1, 0.2]})
+    arms = arms_of({"a": [0.80, 0.83, 0.81, 0.0], "b": [0.81, 0.82, 0.82, 0.83], "low": [0.1, 0.2]})
+    sound = arms_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82, 0.83]})
+    found = tie_set(rows, arms, sound, RuinsOf(trials, sound, 0.0), CONFIDENCE)
+    assert [(one.config_id, pytest.approx(one.mean), one.left_out) for one in found.members] == [
+        ("b", 0.82, 0),
+        ("a", 2.44 / 3, 1),
+        ("low", 0.15, 0),
+    ]
 
 
 @pytest.mark.parametrize(

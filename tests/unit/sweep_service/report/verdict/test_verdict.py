@@ -45,7 +45,7 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
             0.05,
             0.02,
             Outcome.AHEAD,
-            "seeds. Neither was ruined in 4 runs; the true rate of each may still be up to 60 %.",
+            "Over all runs that is open. Neither was ruined in 4 runs, but up to 60 % of each one's runs may be.",
         ),
         (0.001, 0.05, 0.02, Outcome.AHEAD, "(β1=0 β2=0), and whether by the 0.02 that matters here is open: "),
         (0.001, 0.019, 0.02, Outcome.AHEAD, "(β1=0 β2=0), but by less than the 0.02 that matters here: "),
@@ -66,9 +66,9 @@ def test_policies_that_never_learned_get_neither_power_nor_a_claim_that_holds() 
             "They are alike over all runs, too, if at most 0.1 % of the runs of each are ruined.",
         ),
         (-0.019, 0.02, 0.02, Outcome.UNDECIDED, "UNDECIDED: in sound runs "),
-        (-0.02, 0.001, 0.02, Outcome.UNDECIDED, "seeds. Neither was ruined in 4 runs"),
-        (0.0, 0.001, 0.02, Outcome.ALIKE, "seeds. Neither was ruined in 4 runs"),
-        (-0.019, 0.019, 0.01, Outcome.UNDECIDED, "seeds. Neither was ruined in 4 runs"),
+        (-0.02, 0.001, 0.02, Outcome.UNDECIDED, "seeds. Over all runs that is open. Neither was ruined in 4 runs"),
+        (0.0, 0.001, 0.02, Outcome.ALIKE, "seeds. Over all runs that is open. Neither was ruined in 4 runs"),
+        (-0.019, 0.019, 0.01, Outcome.UNDECIDED, "seeds. Over all runs that is open. Neither was ruined in 4 runs"),
     ],
 )
 def test_the_word_says_what_the_interval_contains(

@@ -1,5 +1,7 @@
 """Sweeps whose runs are ruined or crash, drawn from known truths: words of the verdict are rarely false."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.simulated_sweeps import Row
@@ -36,5 +38,5 @@ def test_words_are_rarely_false(row: Row) -> None:
 
 
 def test_a_config_that_is_never_ruined_is_found() -> None:
-    row = next(row for row in rows() if row.name == "0.06 better, never ruined" and row.seeds == 8)
-    assert share([one.outcome is Outcome.AHEAD for one in run_batch(row, 0, 0, 20)]) >= 0.9
+    row = next(row for row in rows() if row.name == "0.06 better, never ruined")
+    assert share([one.outcome is Outcome.AHEAD for one in run_batch(replace(row, seeds=8), 0, 0, 20)]) >= 0.9
