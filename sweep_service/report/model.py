@@ -316,6 +316,8 @@ class Verdict(ReportPart):
     sentence: str
     basis: str = ""
     """Basis of the interval: the numbers of seeds and problems, and their part in choosing the configs."""
+    relevant: float | None = None
+    """Smallest difference that matters, where two configs are alike: the interval lies within it on both sides."""
     comparison: Comparison | None = None
     ties: TieSet | None = None
     next: Purchase | None = None

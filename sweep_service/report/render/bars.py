@@ -44,18 +44,23 @@ def effects_axis(exploration: Exploration) -> tuple[float, float]:
     return min(values, default=0.0), max(values, default=1.0)
 
 
-def scale(comparison: Comparison | None) -> Places | None:
+def scale(comparison: Comparison | None, relevant: float | None = None) -> Places | None:
     """Place the verdict's interval on an axis with zero in the middle and room for a label beyond either end.
 
     The interval of averages over all runs, `all_low` to `all_high`, may reach beyond the axis, below 0 or above 100.
+
+    Args:
+        relevant: the difference from which on two configs are not alike, placed as `least` and `most`.
     """
     if comparison is None or comparison.low is None or comparison.high is None:
         return None
     ends = [comparison.low, comparison.high]
     if comparison.outcome.is_of_all and comparison.average_low is not None and comparison.average_high is not None:
         ends.append(min(comparison.average_low, comparison.average_high, key=abs))
-    reach = 1.7 * max(map(abs, ends)) or 1.0
+    reach = max(1.7 * max(map(abs, ends)), 1.2 * (relevant or 0.0)) or 1.0
     values = {"low": comparison.low, "mean": comparison.difference, "high": comparison.high, "zero": 0.0}
     if comparison.average_low is not None and comparison.average_high is not None:
         values |= {"all_low": comparison.average_low, "all_high": comparison.average_high}
+    if relevant is not None:
+        values |= {"least": -relevant, "most": relevant}
     return {name: place(value, -reach, reach, margin=0) for name, value in values.items()}

@@ -124,7 +124,8 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     sentence = finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
     sentence += held_back(comparison, tables.inputs)
-    return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison)
+    alike = tables.inputs.sweep.spec.objective.relevant if comparison.outcome.sign == 0 else None
+    return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison, relevant=alike)
 
 
 def _all_diverged_sentence(trials: Sequence[TrialRow]) -> str:

@@ -174,6 +174,16 @@ def test_both_ends_of_all_runs_have_their_places() -> None:
     assert "all_low" not in scale(compared(average_low=None, average_high=None))
 
 
+def test_the_scale_has_room_for_the_difference_that_two_alike_configs_stay_below() -> None:
+    places = scale(compared(low=-0.01, difference=0.0, high=0.01, average_low=None, average_high=None), 0.06)
+    assert places["least"] == pytest.approx(50 - 50 / 1.2, abs=0.01)
+    assert places["most"] == pytest.approx(50 + 50 / 1.2, abs=0.01)
+    assert places["high"] == pytest.approx(50 + 50 / 7.2, abs=0.01)
+    report = build(without_luck(sweep_inputs()))
+    assert (report.verdict.outcome, report.verdict.relevant) == (Outcome.ALIKE, 0.02)
+    assert build(without_luck(sweep_inputs(advantage=0.3))).verdict.relevant is None
+
+
 def test_a_config_with_few_sound_runs_leaves_the_set_of_all_runs_alone() -> None:
     """Two of ten runs of a config are sound, so it leaves the set of those that may be the best over all runs."""
     results = {"a": [0.8 + 0.001 * (s % 3) for s in range(10)], "b": [0.8, 0.81, *[0.01 + 0.001 * s for s in range(8)]]}
