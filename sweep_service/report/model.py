@@ -273,8 +273,10 @@ class TieMember(ReportPart):
     label: str
     mean: float
     """Of its sound confirm runs that are compared; of all of them if it has none."""
+    num_runs: int = 0
+    """Number of these runs."""
     left_out: int = 0
-    """Number of other confirm runs with a result: ruined, or trained otherwise."""
+    """Number of its other confirm runs with a result: ruined, or trained otherwise."""
     in_set: bool
     """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
     in_sound_set: bool = True

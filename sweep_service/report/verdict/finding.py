@@ -107,10 +107,10 @@ def _bet(comparison: Comparison) -> str:
         return ""
     most, other = at_most(comparison.tolerated), KINDS[comparison.comparator_role]
     if comparison.outcome is Outcome.ALIKE:
-        return f" They are alike over all runs, too, if {most} of the runs of each are ruined."
+        return f" Taking them as alike over all runs is a bet that {most} of the runs of each are ruined."
     ahead = comparison.difference > 0
     leads, label = (comparison.own, comparison.label) if ahead else (comparison.other, other)
-    bet = f" Who chooses {label} bets that {most} of its runs are ruined."
+    bet = f" Choosing {label} is a bet that {most} of its runs are ruined."
     return "" if leads.seen >= comparison.tolerated else bet
 
 

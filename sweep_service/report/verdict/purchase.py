@@ -42,7 +42,10 @@ def next_purchase(verdict: Verdict, tables: ReportTables) -> Purchase | None:
     text, sweep_id = purchase.text, tables.inputs.sweep.id
     if comparison.batch:
         text += f" They count only if they train {comparison.batch}, too."
-    text += f" To train them on all confirmed configs: sweeps extend {sweep_id} --confirm-seeds {purchase.more_seeds}"
+    confirmed = [row for row in tables.rows.values() if row.confirm]
+    runs = count(purchase.more_seeds * len(confirmed), "run")
+    text += f" For all {count(len(confirmed), 'confirmed config')}, {runs}: "
+    text += f"sweeps extend {sweep_id} --confirm-seeds {purchase.more_seeds}"
     return purchase.model_copy(update={"text": text})
 
 
@@ -187,14 +190,11 @@ def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase
     text = f"What sound runs show holds over all runs, too, if {at_most(tolerated)} of the runs of {who} are ruined."
     if runs.seen >= tolerated:
         text += f" So far {runs.bad} of {runs.runs} were: first find out why."
-    elif not worth_it:
-        runs_needed = f"over {MOST_RUNS}" if needed is None else str(needed)
-        ruins = f"with no more than {runs.bad} ruined" if runs.bad else "all sound"
-        text += (
-            f" To show that takes {runs_needed} runs of {'each' if who == 'each' else 'it'}, {ruins}: seldom worth it."
-        )
+    elif needed is None:
+        text += f" Not even {MOST_RUNS} sound runs would show that."
     else:
-        text += f" {count(more, 'more confirm seed')} would show that, if all their runs are sound."
+        text += f" {count(more, 'more confirm seed')} would show that, if all their runs are sound"
+        text += "." if worth_it else ": seldom worth it."
     seeds = more if worth_it else 0
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
 

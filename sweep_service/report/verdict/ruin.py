@@ -182,16 +182,16 @@ _ON_THESE = {
 
 
 def counts_text(runs: RunCounts, config: str, *, at_least: bool = False) -> str:
-    """Write a sentence like `2 of 6 runs of β1=0 were ruined (1 failed): its true rate may be up to 73 %.`
+    """Write a sentence like `2 of 6 runs of β1=0 were ruined (1 failed): the true share may be up to 73 %.`
 
     With `at_least` it gives the other end of what the true rate may be.
     """
     failed = f" ({runs.failed} failed)" if runs.failed else ""
     before = f", and {runs.ruined_before} in the tune stage" if runs.ruined_before else ""
     least = least_rate(runs.bad, runs.runs, runs.error)
-    rate = f"is at least {percent(least)}" if at_least and runs.bad else f"may be up to {percent(runs.bound)}"
+    share = f"is at least {percent(least)}" if at_least and runs.bad else f"may be up to {percent(runs.bound)}"
     were = "was" if runs.bad == 1 else "were"
-    return f"{runs.bad} of {count(runs.runs, 'run')} of {config} {were} ruined{failed}{before}: its true rate {rate}."
+    return f"{runs.bad} of {count(runs.runs, 'run')} of {config} {were} ruined{failed}{before}: the true share {share}."
 
 
 def tuning_text(tables: ReportTables, config_id: str) -> str:

@@ -72,6 +72,7 @@ def tie_set(
                 config_id=a,
                 label=rows[a].label,
                 mean=means[a],
+                num_runs=num_runs.get(a, 0),
                 left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - num_runs.get(a, 0),
                 in_set=a in inside,
                 in_sound_set=a in inside_sound,
@@ -110,5 +111,5 @@ def _text(members: list[TieMember]) -> str:
             f"Over all runs {listed(inside, _LISTED)} may be the best of {of}; in sound runs {listed(sound, _LISTED)}."
         )
     best = f"In sound runs the best of {of} is {sound[0] if len(sound) == 1 else f'one of {listed(sound, _LISTED)}'}."
-    which = "any of them" if len(inside) == len(members) else f"any of {listed(inside, _LISTED)}"
-    return f"{best} Over all runs {which} may be the best, for ruin is not excluded."
+    which = f"any of the {len(members)}" if len(inside) == len(members) else f"any of {listed(inside, _LISTED)}"
+    return f"{best} Over all runs {which} may be the best, for runs may be ruined."

@@ -95,7 +95,7 @@ def test_fewer_than_three_seeds_in_one_batch_decide_nothing() -> None:
     report = build(noted(inputs, {12: [NEW], 13: [NEW], 14: [{"torch": "2.15"}], 15: [{"torch": "2.15"}]}))
     assert report.verdict.outcome is Outcome.INSUFFICIENT
     assert "2 of 6 confirm seeds" in report.verdict.sentence
-    assert " They count only if they train on NVIDIA H200 with torch 2.13.0, too. To train" in report.verdict.next.text
+    assert " They count only if they train on NVIDIA H200 with torch 2.13.0, too. For all" in report.verdict.next.text
     assert report.verdict.sentence.endswith(
         "an interval needs at least 3; more confirm seeds train on what there is now."
     )

@@ -114,8 +114,8 @@ def test_few_runs_rule_nobody_out_on_average() -> None:
     assert [member.in_set for member in found.members] == [True, True, True]
     assert [member.in_sound_set for member in found.members] == [True, False, False]
     assert found.text == (
-        "In sound runs the best of 3 confirmed configs is best. Over all runs any of them may be the best, for ruin is "
-        "not excluded."
+        "In sound runs the best of 3 confirmed configs is best. Over all runs any of the 3 may be the best, for runs "
+        "may be ruined."
     )
 
 
