@@ -38,10 +38,8 @@ def tie_set(
         confidence: of the look.
         comparisons: those that the report shows; what one of them shows to be beaten over all runs is not in that set.
     """
-    sound_means = {arm.config_id: fmean(arm.values.values()) for arm in sound_arms if arm.values}
-    num_runs = {arm.config_id: len(arm.values) for arm in (*arms, *sound_arms) if arm.values}
-    confirmed = {arm.config_id: confirm.mean for arm in arms if (confirm := rows[arm.config_id].confirm)}
-    means = confirmed | {id_: mean for id_, mean in sound_means.items() if id_ in confirmed}
+    compared = {arm.config_id: arm.values for arm in (*arms, *sound_arms) if arm.values}  # sound ones where there are
+    means = {id_: fmean(values.values()) for id_, values in compared.items()}
     ids = sorted(means, key=lambda id_: (-means[id_], rows[id_].number))
     every, whole = Pairs(arms), Pairs(sound_arms)
     sound: dict[tuple[str, str], tuple[float, float] | None] = {}
@@ -72,8 +70,8 @@ def tie_set(
                 config_id=a,
                 label=rows[a].label,
                 mean=means[a],
-                num_runs=num_runs.get(a, 0),
-                left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - num_runs.get(a, 0),
+                num_runs=len(compared[a]),
+                left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - len(compared[a]),
                 in_set=a in inside,
                 in_sound_set=a in inside_sound,
                 low=None if len(lows) < len(rivals) else min([0.0, *lows]),
