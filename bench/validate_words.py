@@ -138,7 +138,11 @@ def judge(world: KnownWorld, report: Report, arms: Arms) -> Seen | None:
         average = found.average_low <= one.average - other.average <= found.average_high
     members = report.verdict.ties.members if report.verdict.ties else []
     best = max(members, key=lambda one: (truths[one.config_id].average, one.config_id), default=None)
-    soundest = max(members, key=lambda one: (truths[one.config_id].sound, one.config_id), default=None)
+    soundest = max(
+        (one for one in members if one.num_runs),
+        key=lambda one: (truths[one.config_id].sound, one.config_id),
+        default=None,
+    )
     return Seen(
         outcome=found.outcome,
         false=is_false(found.outcome, one, other, RELEVANT),

@@ -274,13 +274,13 @@ class TieMember(ReportPart):
     mean: float
     """Of its sound confirm runs that are compared; of all of them if it has none."""
     num_runs: int = 0
-    """Number of these runs."""
+    """Number of its sound confirm runs that are compared."""
     left_out: int = 0
     """Number of its other confirm runs with a result: ruined, or trained otherwise."""
     in_set: bool
     """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
     in_sound_set: bool = True
-    """The same of averages over runs that are not ruined."""
+    """The same of averages over runs that are not ruined, among the configs that have such runs."""
     low: float | None
     """Simultaneous interval of (this config minus the best of the others) on average over all runs: multiple comparison
     with the best."""

@@ -59,7 +59,8 @@ def tie_set(
     beaten |= {one.config_id for one in comparisons if one.outcome is Outcome.WORSE}
     unbeaten = _inside(ids, average)
     inside = [id_ for id_ in unbeaten if id_ not in beaten] or unbeaten
-    inside_sound = _inside(ids, sound)
+    num_sound = {arm.config_id: len(arm.values) for arm in sound_arms}
+    inside_sound = _inside([id_ for id_ in ids if num_sound.get(id_)], sound)
     members: list[TieMember] = []
     for a in ids:
         rivals = [average[a, b] for b in inside if b != a]
@@ -70,8 +71,8 @@ def tie_set(
                 config_id=a,
                 label=rows[a].label,
                 mean=means[a],
-                num_runs=len(compared[a]),
-                left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - len(compared[a]),
+                num_runs=num_sound.get(a, 0),
+                left_out=(confirm.n if (confirm := rows[a].confirm) else 0) - num_sound.get(a, 0),
                 in_set=a in inside,
                 in_sound_set=a in inside_sound,
                 low=None if len(lows) < len(rivals) else min([0.0, *lows]),
@@ -101,13 +102,17 @@ def _text(members: list[TieMember]) -> str:
     of = count(len(members), "confirmed config")
     if len(inside) == 1:
         return f"Over all runs the best of {of} is {inside[0]}."
+    each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
+    if not sound:
+        return f"{each} may be the best over all runs: {listed(inside, _LISTED)}. None has a sound run."
     if sound == inside:
-        each = f"Each of the {of}" if len(inside) == len(members) else f"{len(inside)} of {of}"
         return f"{each} may be the best, over all runs and in sound ones: {listed(inside, _LISTED)}."
     if set(sound) - set(inside):
         return (
             f"Over all runs {listed(inside, _LISTED)} may be the best of {of}; in sound runs {listed(sound, _LISTED)}."
         )
+    having = [member for member in members if member.num_runs]
+    of = of if len(having) == len(members) else f"the {len(having)} of {of} that have any"
     best = f"In sound runs the best of {of} is {sound[0] if len(sound) == 1 else f'one of {listed(sound, _LISTED)}'}."
     which = f"any of the {len(members)}" if len(inside) == len(members) else f"any of {listed(inside, _LISTED)}"
     return f"{best} Over all runs {which} may be the best, for runs may be ruined."

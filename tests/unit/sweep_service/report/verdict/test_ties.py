@@ -130,16 +130,28 @@ def test_a_config_that_shares_too_few_seeds_is_not_ruled_out() -> None:
     assert (late.low, late.high) == (None, None)
 
 
+RUINED = {"a": [0.80, 0.83, 0.81, 0.0], "b": [0.81, 0.82, 0.82, 0.83], "low": [0.0, 0.0, 0.0]}
+
+
+def with_ruins(sound: dict[str, list[float]]) -> TieSet:
+    """The set of RUINED, whose other runs are ruined."""
+    rows, trials = rows_of(RUINED)
+    return tie_set(rows, arms_of(RUINED), arms_of(sound), RuinsOf(trials, arms_of(sound), 0.0), CONFIDENCE)
+
+
 def test_a_mean_is_of_the_sound_runs_and_says_how_many_others_there_are() -> None:
-    rows, trials = rows_of({"a": [0.80, 0.83, 0.81, 0.0], "b": [0.81, 0.82, 0.82, 0.83], "low": [0.1, 0.2]})
-    arms = arms_of({"a": [0.80, 0.83, 0.81, 0.0], "b": [0.81, 0.82, 0.82, 0.83], "low": [0.1, 0.2]})
-    sound = arms_of({"a": [0.80, 0.83, 0.81], "b": [0.81, 0.82, 0.82, 0.83]})
-    found = tie_set(rows, arms, sound, RuinsOf(trials, sound, 0.0), CONFIDENCE)
-    assert [(one.config_id, pytest.approx(one.mean), one.left_out) for one in found.members] == [
-        ("b", 0.82, 0),
-        ("a", 2.44 / 3, 1),
-        ("low", 0.15, 0),
-    ]
+    found = with_ruins({"a": RUINED["a"][:3], "b": RUINED["b"]})
+    told = [(one.config_id, round(one.mean, 4), one.num_runs, one.left_out, one.in_sound_set) for one in found.members]
+    assert told == [("b", 0.82, 4, 0, True), ("a", 0.8133, 3, 1, True), ("low", 0.0, 0, 3, False)]
+    assert found.text.startswith("In sound runs the best of the 2 of 3 confirmed configs that have any is one of b, a.")
+
+
+def test_without_any_sound_run_the_set_is_of_all_runs_alone() -> None:
+    found = with_ruins({})
+    assert not any(one.in_sound_set for one in found.members)
+    assert (
+        found.text == "Each of the 3 confirmed configs may be the best over all runs: b, a, low. None has a sound run."
+    )
 
 
 @pytest.mark.parametrize(
