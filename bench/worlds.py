@@ -29,7 +29,7 @@ _SAMPLES: Final = 10**6
 
 @dataclass(frozen=True)
 class Results:
-    """What trials of some arms came to, arms by seeds."""
+    """Results of trials of some arms, arms by seeds."""
 
     values_AS: Floats
     """NaN for a failed trial."""
@@ -68,7 +68,7 @@ class Arms:
 
     means_A: Floats
     sds_A: Floats
-    """Of the error, the seeds' part left out."""
+    """Standard deviations of the error, the seeds' part left out."""
     prior: tuple[float, float]
     """Mean and standard deviation of what means are drawn from."""
     source: "World"
@@ -207,11 +207,11 @@ class Lucky:
     spread: float = 0.0
     """Standard deviation of the true means of the space's points."""
     seed_sd: float = 0.015
-    """Of what a seed adds to one arm alone."""
+    """Standard deviation of what a seed adds to one arm alone."""
     rest_sd: float = 0.05
-    """Of what a seed adds to one arm on one problem."""
+    """Standard deviation of what a seed adds to one arm on one problem."""
     samples: int = 12
-    """Of a problem in a trial's last evaluations together."""
+    """Number of samples of a problem in a trial's last evaluations together."""
     counted: bool = True
     """Whether trainers counted right samples by problem, and so recorded halves."""
     families: tuple[int, ...] = ()

@@ -42,9 +42,8 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
 
 def no_more(value: float) -> str:
     """Write a difference like `0.051`, rounded towards zero, for a claim that holds at least."""
-    return (
-        f"{math.copysign(math.floor(1000 * abs(value)) / 1000, value):.3f}" if abs(value) >= 0.001 else f"{value:.1g}"
-    )
+    digits = 3 if abs(value) >= 0.001 or not value else -math.floor(math.log10(abs(value)))
+    return f"{math.copysign(math.floor(abs(value) * 10**digits) / 10**digits, value):.{digits}f}"
 
 
 def estimate(value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:

@@ -272,7 +272,7 @@ class TieMember(ReportPart):
     config_id: str
     label: str
     mean: float
-    """Of its sound confirm runs that are compared; of all of them if it has none."""
+    """Mean over its sound confirm runs that are compared, or over all that are compared if none is sound."""
     num_runs: int = 0
     """Number of its sound confirm runs that are compared."""
     left_out: int = 0
@@ -280,7 +280,7 @@ class TieMember(ReportPart):
     in_set: bool
     """True if the data leave it possible that this is the best of the confirmed configs on average over all runs."""
     in_sound_set: bool = True
-    """The same of averages over runs that are not ruined, among the configs that have such runs."""
+    """True if the same is possible on average over sound runs, among the configs that have any."""
     low: float | None
     """Simultaneous interval of (this config minus the best of the others) on average over all runs: multiple comparison
     with the best."""

@@ -1,4 +1,4 @@
-from sweep_service.report.formatting import NOTHING, count, duration, estimate, interval, number, signed
+from sweep_service.report.formatting import NOTHING, count, duration, estimate, interval, no_more, number, signed
 
 
 def test_differences_carry_their_sign_and_zero_none() -> None:
@@ -25,6 +25,10 @@ def test_no_bound_is_rounded_onto_zero_and_no_interval_onto_a_point() -> None:
     assert estimate(0.02, 0.0195, 0.0205) == "0.0200 [0.0195, 0.0205]"
     assert estimate(1e-12, -1e-13, 2e-12) == "0.000 [0.000, 0.000]"  # rounding of equal results
     assert interval(-0.0, 0.5) == "[0.000, 0.500]"
+
+
+def test_what_holds_at_least_is_never_rounded_away_from_zero() -> None:
+    assert [no_more(value) for value in (0.0519, -0.0519, 0.00047, 0.0)] == ["0.051", "-0.051", "0.0004", "0.000"]
 
 
 def test_short_times_are_in_seconds_or_minutes() -> None:

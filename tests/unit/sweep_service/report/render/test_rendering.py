@@ -16,7 +16,7 @@ import pytest
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.formatting import interval, signed
+from sweep_service.report.formatting import interval, no_more, signed
 from sweep_service.report.model import Importance, Outcome
 from sweep_service.report.parts.best_config import FILE_NAME
 from sweep_service.report.render import views
@@ -345,6 +345,32 @@ def test_the_verdict_s_scale_leaves_room_for_its_labels(low: float, mean: float,
     places = scale(comparison.model_copy(update={"low": low, "difference": mean, "high": high}))
     assert 20 <= places["low"] <= places["mean"] <= places["high"] <= 80
     assert places["zero"] == 50
+
+
+def test_the_ends_of_all_runs_stand_on_their_own_sides_of_the_scale() -> None:
+    report = build(sweep_inputs(on_seeds(confirm=range(10, 22)), advantage=0.3))
+    found = report.verdict.comparison
+    assert found is not None
+    ends = {"average_low": found.low - 0.0125, "average_high": found.high + 0.0125}
+    verdict = report.verdict.model_copy(update={"comparison": found.model_copy(update=ends)})
+    page = render_html(report.model_copy(update={"verdict": verdict})).decode()
+    shown = re.findall(r'class="(low|high) every-end" style="[^"]+">([^<]+)<', page)
+    assert shown == [("low", f"+{no_more(ends['average_low'])}"), ("high", f"+{no_more(ends['average_high'])}")]
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [((3, 1), " over 3 of 4 runs"), ((0, 4), ' <span class="soft">no sound run</span>'), ((4, 0), "")],
+)
+def test_a_mean_that_leaves_runs_out_says_how_many_it_is_of(counts: tuple[int, int], said: str) -> None:
+    report = build(sweep_inputs())
+    assert report.verdict.ties is not None
+    member = report.verdict.ties.members[0].model_copy(update={"num_runs": counts[0], "left_out": counts[1]})
+    ties = report.verdict.ties.model_copy(update={"members": [member]})
+    verdict = report.verdict.model_copy(update={"ties": ties})
+    page = render_html(report.model_copy(update={"verdict": verdict})).decode()
+    (after_mean,) = re.findall(r'<ul class="ties">.*?</b>(.*?)</li>', page, re.DOTALL)
+    assert after_mean == said
 
 
 def test_the_page_loads_nothing() -> None:
