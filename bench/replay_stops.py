@@ -1,0 +1,180 @@
+"""How much rules that end runs early save, and how often they lose the best: replayed on grids of known truth.
+
+    python bench/replay_stops.py [--grids 1000] [--processes 2] [--only WORLD]    the table of docs/early_stopping.md
+
+The exit code is 1 if `paired` drops all that lie within what matters of the best in more than its level of the grids of
+a world, or `rungs` trains more than its share.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.stop_worlds import LAST, UNIT, WORLDS, Floats, Grid
+from sweep_service.stopping import asha, median, paired, rungs
+from sweep_service.stopping.standing import Judgement, Run, Standing
+
+TOP_K: Final = 2
+SLOTS: Final = 2
+"""Runs at a time, on which judgements by arrival depend."""
+LEVEL: Final = 0.05
+_STEPS: Final = 10
+"""Steps between two evaluations."""
+Rule = Callable[[Standing], list[Judgement]]
+RULES: Final[dict[str, Rule]] = {
+    "plain": lambda standing: [],
+    "paired": partial(paired.judge, level=LEVEL),
+    "rungs": rungs.judge,
+    "median": partial(median.judge, grace=0.25, min_runs=5),
+    "asha": partial(asha.judge, grace=0.25, reduction=3),
+}
+PARTS: Final = "parts of runs"
+"""What `rungs` would be if it cut runs: half of the steps on a quarter of the seeds, then whole runs on half of them,
+then all. At about equal cost."""
+_CHUNK: Final = 50
+
+
+class Outcome(NamedTuple):
+    """What a rule did to one grid."""
+
+    share: float
+    """Share of the steps of the whole grid that were trained."""
+    regret: float
+    """What the chosen contender lacks to the best one, in standard errors."""
+    lost: bool
+    """True if the best one was dropped."""
+    all_near_lost: bool
+    """True if all that lie within what matters of the best were dropped."""
+
+
+class Replay:
+    """A grid as a sweep trains it: seed by seed, so many runs at a time, each an evaluation further at each turn."""
+
+    def __init__(self, grid: Grid, rule: Rule) -> None:
+        self._grid, self._rule = grid, rule
+        self._contenders, self._seeds, self._evaluations = grid.curves_CSE.shape
+        self._runs: dict[str, dict[int, Run]] = {str(place): {} for place in range(self._contenders)}
+        self._judged: list[Judgement] = []
+        self._values = grid.curves_CSE.tolist()
+        self.trained = 0
+        """Evaluations trained, of all runs."""
+
+    @property
+    def standing(self) -> Standing:
+        """What the rule sees."""
+        steps = _STEPS * self._evaluations
+        return Standing(self._runs, range(self._seeds), steps, LAST, TOP_K, self._judged)
+
+    def run(self) -> set[str]:
+        """Train all that the rule lets train; return the contenders that are left."""
+        left, waiting = set(self._runs), self._waiting()
+        running: list[tuple[str, int]] = []
+        while True:
+            running = [one for one in running if one[0] in left and not self._runs[one[0]][one[1]].is_over]
+            while len(running) < SLOTS and (one := next((one for one in waiting if one[0] in left), None)):
+                self._runs[one[0]][one[1]] = Run()
+                running.append(one)
+            if not running:
+                return left
+            for config_id, seed in running:
+                self._advance(config_id, seed)
+            if new := self._rule(self.standing):
+                self._judged += new
+                left -= {judgement.config_id for judgement in new if judgement.dropped}
+
+    def _waiting(self) -> Iterator[tuple[str, int]]:
+        yield from ((config_id, seed) for seed in range(self._seeds) for config_id in self._runs)
+
+    def _advance(self, config_id: str, seed: int) -> None:
+        run, place = self._runs[config_id][seed], int(config_id)
+        done = len(run.values) + 1
+        ruined = bool(done > self._grid.collapsed_CS[place, seed] + 1)
+        values = self._values[place][seed][:done]
+        is_over = ruined or done == self._evaluations
+        result = float(np.mean(values[-1 if ruined else -LAST :])) if is_over else None
+        self._runs[config_id][seed] = Run(range(_STEPS, _STEPS * done + 1, _STEPS), values, is_over, result, ruined)
+        self.trained += 1
+
+    def means(self, left: set[str]) -> dict[str, float]:
+        """Return the means over all seeds of the contenders that are left."""
+        runs = {config_id: self._runs[config_id].values() for config_id in left}
+        return {config_id: float(np.mean([run.result for run in own])) for config_id, own in runs.items()}
+
+
+def parts_outcome(grid: Grid) -> Outcome:
+    """Halve the contenders by parts of runs: the best half, then the best quarter, go on."""
+    contenders, seeds, evaluations = grid.curves_CSE.shape
+    left, trained_CS = np.arange(contenders), np.zeros((contenders, seeds))
+    stages = ((seeds // 4, evaluations // 2, contenders // 2), (seeds // 2, evaluations, contenders // 4))
+    for num_seeds, until, keep in (*stages, (seeds, evaluations, contenders)):
+        wanted_CS = np.minimum(until, grid.collapsed_CS[left, :num_seeds] + 2)
+        trained_CS[left, :num_seeds] = np.maximum(trained_CS[left, :num_seeds], wanted_CS)
+        values_C = grid.curves_CSE[left, :num_seeds, until - LAST : until].mean(axis=(1, 2))
+        left = left[np.argsort(-values_C)][:keep]
+    return _judged(grid, trained_CS.sum() / grid.curves_CSE.size, {*left.tolist()}, int(left[0]))
+
+
+def outcome(grid: Grid, name: str) -> Outcome:
+    """Replay one grid under a rule."""
+    if name == PARTS:
+        return parts_outcome(grid)
+    replay = Replay(grid, RULES[name])
+    left = replay.run()
+    means = replay.means(left)
+    chosen = max(means, key=lambda config_id: means[config_id])
+    return _judged(grid, replay.trained / grid.curves_CSE.size, {int(config_id) for config_id in left}, int(chosen))
+
+
+def _judged(grid: Grid, share: float, left: set[int], chosen: int) -> Outcome:
+    best = float(grid.means_C.max())
+    near = {*np.flatnonzero(grid.means_C >= best - UNIT).tolist()}
+    regret = (best - float(grid.means_C[chosen])) / grid.error
+    return Outcome(share, regret, int(grid.means_C.argmax()) not in left, not near & left)
+
+
+def _outcomes(world: str, name: str, first: int, count: int) -> list[Outcome]:
+    """Replay some grids of a world, the same ones for each rule."""
+    return [
+        outcome(WORLDS[world].draw(np.random.default_rng([place, 32])), name) for place in range(first, first + count)
+    ]
+
+
+def upper(found: Floats) -> float:
+    """Return the upper end of the 95 % interval of a share (Clopper-Pearson)."""
+    return float(stats.beta.ppf(0.975, found.sum() + 1, max(1e-9, len(found) - found.sum())))
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grids", type=int, default=1000, help="grids of each world (1000)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes (one for each core)")
+    parser.add_argument("--only", default="", help="worlds whose name contains this")
+    asked = parser.parse_args()
+    print("| world | rule | steps | regret, SE | within 1 SE of the best | best dropped | all near dropped |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    failed, starts = False, range(0, asked.grids, _CHUNK)
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for world, name in ((world, name) for world in WORLDS if asked.only in world for name in (*RULES, PARTS)):
+            jobs = [pool.submit(_outcomes, world, name, at, min(_CHUNK, asked.grids - at)) for at in starts]
+            found = [one for job in jobs for one in job.result()]
+            share, regret, lost, near = (np.array(column, dtype=float) for column in zip(*found, strict=True))
+            near_text = f"{near.mean():.1%} ({upper(near):.1%})"
+            figures = f"{share.mean():.0%} | {regret.mean():.2f} | {(regret <= 1).mean():.1%} | {lost.mean():.1%}"
+            print(f"| {world} | {name} | {figures} | {near_text} |", flush=True)
+            failed |= (name == "paired" and near.mean() > LEVEL) or (name == "rungs" and share.mean() > rungs.SHARE)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,90 @@
+"""Grids of tune runs whose truth is known, and curves on the way to it, for rules that end runs early."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+UNIT: Final = 0.02
+"""Standard deviation of what a seed adds to one config, at the end; also the difference that matters."""
+LEVEL: Final = 0.6
+FALLEN: Final = 0.05
+"""Result of a run that has collapsed."""
+_KEPT: Final = 0.8
+"""Correlation of a run's error at one evaluation with that at the next, of 16."""
+LAST: Final = 3
+"""Number of last evaluations whose mean is a run's result."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Runs of some contenders on the same seeds."""
+
+    curves_CSE: Floats
+    """Value at each evaluation."""
+    collapsed_CS: npt.NDArray[np.int64]
+    """Place of the evaluation by which it shows that a run has collapsed; the number of evaluations if it never does.
+    """
+    means_C: Floats
+    """What each contender is worth: the mean of its runs' ends."""
+    error: float
+    """Standard error of the difference of two contenders on all seeds."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A kind of grid: how far contenders lie apart, and how their curves get there."""
+
+    ratio: float
+    """Standard deviation of the contenders' means, in units of one run's."""
+    crossing: float = 0.0
+    """Standard deviation of what sets curves apart at the start and is gone at the end, in units of means and runs."""
+    late: float = 0.0
+    """Share of the contenders that lie far below until they rise, late."""
+    collapsing: float = 0.0
+    """Share of the contenders that collapse in most of their runs."""
+    contenders: int = 12
+    seeds: int = 8
+    evaluations: int = 16
+
+    def draw(self, rng: np.random.Generator) -> Grid:
+        """Draw one grid."""
+        shape = contenders, seeds, evaluations = self.contenders, self.seeds, self.evaluations
+        means_C = self.ratio * rng.normal(size=contenders)
+        lead_C = self.crossing * max(1.0, self.ratio) * rng.normal(size=contenders)
+        lead_C = np.where(rng.random(contenders) < self.late, -3 * max(1.0, self.ratio), lead_C)
+        done_E = np.linspace(1 / evaluations, 1, evaluations)
+        curves_CSE = (means_C[:, None] * np.sqrt(done_E) + lead_C[:, None] * (1 - done_E))[:, None, :]
+        curves_CSE = curves_CSE + _errors(shape, rng) + rng.normal(size=(1, seeds, 1))
+        curves_CSE = LEVEL + UNIT * curves_CSE
+        collapsed_CS = np.full((contenders, seeds), evaluations)
+        falls_C = rng.random(contenders) < self.collapsing
+        falls_CS = falls_C[:, None] & (rng.random((contenders, seeds)) < 0.9)
+        collapsed_CS[falls_CS] = rng.integers(evaluations // 4, 3 * evaluations // 4, int(falls_CS.sum()))
+        curves_CSE[np.arange(evaluations) >= collapsed_CS[..., None]] = FALLEN
+        ends_C = LEVEL + UNIT * means_C
+        ends_C = np.where(falls_C, 0.9 * FALLEN + 0.1 * ends_C, ends_C)
+        return Grid(curves_CSE, collapsed_CS, ends_C, UNIT * math.sqrt(2 / seeds))
+
+
+def _errors(shape: tuple[int, int, int], rng: np.random.Generator) -> Floats:
+    """Draw what seeds add to each run, with a standard deviation of 1 for the mean of the last evaluations."""
+    errors_CSE = np.empty(shape)
+    last_CS = rng.normal(size=shape[:2])
+    for place in range(shape[2]):
+        last_CS = _KEPT * last_CS + math.sqrt(1 - _KEPT**2) * rng.normal(size=shape[:2])
+        errors_CSE[:, :, place] = last_CS
+    covariances = [_KEPT ** abs(one - other) for one in range(LAST) for other in range(LAST)]
+    return errors_CSE / math.sqrt(sum(covariances) / LAST**2)
+
+
+WORLDS: Final = {
+    **{f"config sd {ratio:g} x seed sd": Curves(ratio) for ratio in (0.36, 1, 2, 3.6)},
+    **{f"crossing curves, {ratio:g}": Curves(ratio, crossing=1.5) for ratio in (0.36, 1, 2, 3.6)},
+    **{f"late risers, {ratio:g}": Curves(ratio, late=0.3) for ratio in (0.36, 1, 2, 3.6)},
+    "a third collapses, 1": Curves(1, collapsing=1 / 3),
+}

@@ -1,0 +1,56 @@
+"""Drops only contenders that are proved worse than another one, on the same seeds and problems.
+
+After each seed, from the third on, every contender that is left is compared with every other one, seed by seed. The
+bound is Dunnett's, one-sided, at the level over the number of looks, for all contenders that the sweep began with. The
+best one is dropped only if one of these comparisons is wrong, which over all looks happens in at most the level.
+"""
+
+from sweep_service.report.statistics.critical_values import lower_critical
+from sweep_service.report.statistics.differences import Arm, Pairs
+from sweep_service.stopping.standing import Judgement, Standing, spare
+from sweep_service.sweep.spec import MIN_SEEDS
+
+
+def looks(num_seeds: int) -> range:
+    """Return the numbers of seeds after which contenders are compared; none saves anything after the last."""
+    return range(MIN_SEEDS, num_seeds)
+
+
+def judge(standing: Standing, level: float) -> list[Judgement]:
+    """Judge all contenders that are left once the runs of the next look are over; return [] until then.
+
+    Args:
+        level: largest probability with which the best contender is dropped in a whole sweep.
+    Returns: judgements whose value is the mean difference from the rival, and whose bound is the one below which a
+        difference proves it worse, both of the rival for which they lie furthest apart.
+    """
+    times = looks(len(standing.seeds))
+    look = standing.next_look(times)
+    if look is None:
+        return []
+    arms = [
+        Arm(config_id, standing.results(config_id, look), steady=not _ruined(standing, config_id, look))
+        for config_id in standing.left
+    ]
+    pairs, family = Pairs(arms), len(standing.runs) - 1
+    found = [_judgement(arm.config_id, pairs, arms, family, 1 - 2 * level / len(times), look) for arm in arms]
+    return spare(found, standing.top_k)
+
+
+def _ruined(standing: Standing, config_id: str, look: int) -> bool:
+    runs = standing.runs[config_id]
+    return any(runs[seed].ruined for seed in standing.seeds[:look])
+
+
+def _judgement(config_id: str, pairs: Pairs, arms: list[Arm], family: int, confidence: float, look: int) -> Judgement:
+    worst = Judgement(config_id, False, None, look, 0.0, float("-inf"))
+    for rival in arms:
+        if rival.config_id == config_id:
+            continue
+        found = pairs.difference(rival.config_id, config_id)
+        if found.seed_error is None or found.df is None:
+            continue
+        value, bound = -found.difference, -lower_critical(family, found.df, confidence=confidence) * found.seed_error
+        if worst.rival is None or value - bound < (worst.value or 0.0) - worst.bound:
+            worst = Judgement(config_id, value < bound, None, look, value, bound, rival.config_id)
+    return worst

@@ -1,0 +1,72 @@
+"""Halves the contenders twice: after a quarter of the seeds and after half of them only the best go on.
+
+Runs are never cut: at equal cost, whole runs on few seeds lose the best contender less often than parts of runs on more
+seeds do (docs/early_stopping.md), and need no curve to keep its order.
+"""
+
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from sweep_service.stopping.standing import Judgement, Standing
+
+SHARE: Final = 0.45
+"""Largest share of the contenders' runs that is trained, where their number allows it."""
+
+
+class Rung(NamedTuple):
+    """A number of seeds after which only the best contenders go on."""
+
+    seeds: int
+    keep: int
+
+
+def rungs(contenders: int, num_seeds: int, top_k: int) -> list[Rung]:
+    """Return the rungs; [] if they would save nothing.
+
+    The last one keeps as many as the confirm stage needs, the first one as many as `SHARE` allows.
+    """
+    first, second = max(1, num_seeds // 4), num_seeds // 2
+    if top_k >= contenders or num_seeds < 2:
+        return []
+    if second <= first:
+        return [Rung(first, top_k)]
+    rest = SHARE * contenders * num_seeds - first * contenders - (num_seeds - second) * top_k
+    keep = min(contenders, max(top_k, int(rest / (second - first))))
+    return [Rung(first, keep), Rung(second, top_k)]
+
+
+def runs_trained(contenders: int, num_seeds: int, top_k: int) -> int:
+    """Return the number of the contenders' runs that are trained."""
+    left, before, runs = contenders, 0, 0
+    for rung in rungs(contenders, num_seeds, top_k):
+        runs += left * (rung.seeds - before)
+        left, before = rung.keep, rung.seeds
+    return runs + left * (num_seeds - before)
+
+
+def judge(standing: Standing) -> list[Judgement]:
+    """Judge all contenders that are left once the runs of the next rung are over; return [] until then.
+
+    They are ranked by how far they lie above the mean of all on the same seed, over the seeds on which they have a
+    result. Without a result they come last.
+
+    Returns: judgements whose value is this mean, and whose bound is that of the last contender that goes on.
+    """
+    plan = {rung.seeds: rung.keep for rung in rungs(len(standing.runs), len(standing.seeds), standing.top_k)}
+    look = standing.next_look(plan)
+    if look is None:
+        return []
+    results = {config_id: standing.results(config_id, look) for config_id in standing.left}
+    by_seed = [[one[seed] for one in results.values() if seed in one] for seed in standing.seeds[:look]]
+    usual = {seed: fmean(values) for seed, values in zip(standing.seeds, by_seed, strict=False) if values}
+    values = {
+        config_id: fmean(value - usual[seed] for seed, value in one.items()) if one else None
+        for config_id, one in results.items()
+    }
+    ranked = sorted(values.items(), key=lambda one: float("-inf") if one[1] is None else one[1], reverse=True)
+    kept = ranked[: plan[look]]
+    bound = min((value for _, value in kept if value is not None), default=0.0)
+    going_on = {config_id for config_id, _ in kept}
+    return [
+        Judgement(config_id, config_id not in going_on, None, look, value, bound) for config_id, value in values.items()
+    ]
