@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.stop_worlds import LAST, UNIT, WORLDS, Floats, Grid
 from sweep_service.stopping import asha, median, paired, rungs
-from sweep_service.stopping.standing import Judgement, Run, Standing
+from sweep_service.stopping.standing import Run, Standing
+from sweep_service.sweep.records import Judgement
 
 TOP_K: Final = 2
 SLOTS: Final = 2

@@ -31,6 +31,7 @@ STYLES: dict[str, str] = {
     "CANCELLED": "bright_black",
     "STOPPED": "bright_black",
     "DISCARDED": "bright_black",
+    "EARLY_STOPPED": "bright_black",
 }
 """Colour of a state; every other state is cyan."""
 _PIPED_WIDTH = 1000
@@ -238,8 +239,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def counts_text(counts: Mapping[TrialState, int], to_come: int) -> str:
     """Return the number of trials in each state, such as `12 of 30 ended, 1 failed, 2 running, 6 yet to be chosen`."""
     done = sum(count for state, count in counts.items() if state.is_over)
-    ended = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.STOPPED, TrialState.DISCARDED)
-    shown = (*ended, TrialState.RUNNING)
-    parts = [f"{counts[state]} {state.value.lower()}" for state in shown if counts.get(state)]
+    shown = [state for state in TrialState if state not in (TrialState.PENDING, TrialState.SUCCEEDED)]
+    parts = [f"{counts[state]} {state.value.lower().replace('_', ' ')}" for state in shown if counts.get(state)]
     later = [f"{to_come} yet to be chosen"] if to_come else []
     return ", ".join([f"{done} of {sum(counts.values()) + to_come} ended", *parts, *later])

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.catalog_check import check_catalog, named_benchmark_errors
+from sweep_service.intake.early_stopping_check import extension_errors
 from sweep_service.intake.own_trainer_check import NO_BENCHMARKS
 from sweep_service.intake.preview import check_data
 from sweep_service.intake.spec_check import parse_spec, settings_of_specs
@@ -53,6 +54,8 @@ def check_extension(raw: object, spec: SweepSpec, cache: Path) -> SweepSpec:
         raise InvalidSpec(errors, _NOT_EXTENDED)
     try:
         more = parse_spec(extended(spec, request), of_before=True)
+        if errors := extension_errors(spec, more):
+            raise InvalidSpec(errors)
         confirm = request.seeds and request.seeds.confirm
         if confirm and confirm.top_k is not None and (errors := too_many_confirmed(more)):
             raise InvalidSpec(errors)

@@ -17,6 +17,7 @@ from search_spaces.space import SearchSpace
 from sweep_service.errors import InvalidSpec, SpecError, pointer
 from sweep_service.intake.benchmark_check import benchmark_errors
 from sweep_service.intake.document_size import size_errors
+from sweep_service.intake.early_stopping_check import early_stopping_errors
 from sweep_service.intake.own_trainer_check import own_trainer_errors
 from sweep_service.intake.several_processes_check import fraction_errors, process_errors
 from sweep_service.intake.space_check import grid_errors, point_errors, settings_of_training, space_errors
@@ -137,6 +138,7 @@ def _amount_errors(spec: SweepSpec, *, sound: bool, of_before: bool) -> list[Spe
     if not spec.search.is_grid:  # a proposal, and a baseline before it, runs on all seeds
         first *= len(spec.seeds.tune)
     errors, confirm = budget_complaints(spec, counts, first), spec.seeds.confirm
+    errors += early_stopping_errors(spec) if sound and not of_before else []
     if errors or not sound or of_before or confirm is None or "top_k" not in confirm.model_fields_set:
         return errors  # a top_k that nobody has written may be more than a small sweep can confirm
     return too_many_confirmed(spec)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.early_stops import EarlyStops
 from sweep_service.runner.jobs import own_job, resources_of, work_job
 from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.plain_files import is_there
@@ -71,6 +72,7 @@ class Ledger:
         self._store, self._fence, self._settings, self._wishes = store, fence, settings, wishes
         self.waiting = WaitingWork(store, fence, wishes.sweep, fits)
         """The work that waits, and the sweep for whose generation this hands out."""
+        self._early_stops = EarlyStops(store, fence, wishes)
         self._configs: dict[str, Config] = {}
         self._running: dict[str, RunningAttempt] = {}  # by the names that Tune gives to trials
         self._machine = MachineWait(settings.storage)
@@ -114,6 +116,7 @@ class Ledger:
         if attempt is None:
             return Nothing.NOW
         self._wishes.stops.pop(work.id, None)  # one that was heard before is over: somebody has it tried again
+        self._wishes.dropped.pop(work.id, None)
         self._running[name] = RunningAttempt(attempt, work, self.waiting.sweep.spec.budget.max_trial_hours)
         model = self.waiting.model(work) if isinstance(work, Evaluation) and work.trial_id is not None else None
         config = self._configs[work.config_id]
@@ -126,6 +129,7 @@ class Ledger:
             self.waiting.take(self._wishes.sweep)
         if not self._machine.is_over:
             return Nothing.NOW
+        self._early_stops.look()
         evaluations = sum(isinstance(running.work, Evaluation) for running in self._running.values())
         work = self.waiting.next_work(len(self._running) - evaluations, evaluations)
         if work is None:
@@ -153,11 +157,16 @@ class Ledger:
         events = [json.loads(line) for line in result.pop("events", "").splitlines()]
         if result.get("end", 0) > result.get("start", 0):  # all of its events may have been thinned out
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
+            self._early_stops.note_events(events)
             if any(event.get("model_only") for event in events):  # a model that can be measured
                 self.waiting.look_again()
 
     def yield_slots(self) -> None:
-        """Choose what gives its slot back: a trial that has run for long, for another sweep, or what has no node."""
+        """Choose what gives its slot back: a trial that has run for long, for another sweep, or what has no node.
+
+        What a rule of early stopping ends is chosen before them.
+        """
+        self._early_stops.look()
         yielding, turn_s = self._wishes.yielding, 60 * self._settings.turn_minutes
         goes_on = [one for one in self._running.values() if one.work.id not in yielding]
         long = [one.work for one in goes_on if isinstance(one.work, Trial) and one.held_s >= turn_s]
@@ -214,6 +223,7 @@ class Ledger:
             elif ending is Ending.LOST:
                 message = running.actor_error
         self._finish(attempt, ending, message, more_held_s)
+        self._early_stops.note_end()
         del self._running[name]
         self._wishes.yielding.pop(attempt.trial_id, None)
         self.waiting.look_again()

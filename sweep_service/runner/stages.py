@@ -38,7 +38,7 @@ def next_records(
     spec = sweep.spec
     points = new_points(spec, sweep.id, configs)  # of a grid; the sweep may have got them, or seeds, after it had begun
     present = {config.id: config for config in (*configs, *points)}  # a new role takes the place of the old ones
-    tuning = [config for config in present.values() if set(config.roles) != {Role.MATCHED}]
+    tuning = [one for one in present.values() if set(one.roles) != {Role.MATCHED} and one.dropped is None]
     new = _missing(make_trials(spec, sweep.id, tuning, Stage.TUNE, _next_number(trials)), trials)
     if points or new:
         return points, new

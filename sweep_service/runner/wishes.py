@@ -59,6 +59,8 @@ class Wishes:
         """The sweep as it was at the last reading."""
         self.stops = dict[str, bool]()
         """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
+        self.dropped = dict[str, str]()
+        """The tune trials whose configs were dropped early, and what is said of each."""
         self.yielding = dict[str, str]()
         """The trials and evaluations that give their slots back while the sweep goes on, and what is said of each."""
         self._interruption: Interruption | None = None
@@ -75,18 +77,22 @@ class Wishes:
             self._read_at = now
             self.sweep = self._store.get_sweep(self._sweep_id)
             self.stops = dict(self._store.stops(self._sweep_id))
+            if self.sweep.spec.early_stopping is not None:
+                self.dropped = self._store.dropped_running(self._sweep_id)
             self._interruption = interruption_for(self.sweep) or present
         return self._interruption
 
     def halt(self, work_id: str) -> Halt | None:
         """Return the end that an attempt of a trial or evaluation is to have: with the sweep, or alone; None to go on.
 
-        A trial that is stopped by hand saves, too, so that it can go on if it is tried again.
+        A trial that is stopped by hand or by a rule saves, too, so that it can go on if it is tried again.
         """
         if interruption := self.interruption:
             return interruption.halt
         if (counts := self.stops.get(work_id)) is not None:
             return Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
+        if (message := self.dropped.get(work_id)) is not None:
+            return Halt(Ending.EARLY_STOPPED, SAVE_WITHIN_S, message)
         if (message := self.yielding.get(work_id)) is not None:
             return Halt(Ending.PAUSED, SAVE_WITHIN_S, message)
         return None
@@ -94,4 +100,4 @@ class Wishes:
     @property
     def some_end(self) -> bool:
         """True if any attempt is to be ended."""
-        return self.interruption is not None or bool(self.stops or self.yielding)
+        return self.interruption is not None or bool(self.stops or self.dropped or self.yielding)

@@ -74,18 +74,24 @@ class VerbRules(ServicePart):
         return [*self.store.list_trials(sweep_id), *self.store.list_evaluations(sweep_id)]
 
     def retry_trial(self, trial_id: str, by: str | None = None) -> Sweep:
-        """Try a failed trial again, or one that was stopped by hand. Of one that waits or runs this is no change.
+        """Try a failed trial again, or one that was stopped. Of one that waits or runs this is no change.
+
+        With a trial that was stopped early its config is taken back, and all of its trials that were stopped so.
 
         Raises: NotFound; Conflict, if it has ended by itself with a result, or its sweep can train no more.
         """
         sweep = self.store.get_sweep(self.store.get_work(trial_id).sweep_id)
-        trial = next((one for one in self.store.list_trials(sweep.id) if one.id == trial_id), None)
+        trials = self.store.list_trials(sweep.id)
+        trial = next((one for one in trials if one.id == trial_id), None)
         if trial is None:
             raise NotFound("trial", trial_id)
-        again = (TrialState.FAILED, TrialState.STOPPED, TrialState.DISCARDED)
+        again = (TrialState.FAILED, TrialState.STOPPED, TrialState.DISCARDED, TrialState.EARLY_STOPPED)
         if trial.state.is_over and trial.state not in again:
-            stopped = "only one that FAILED, or was stopped by hand, can be tried again"
+            stopped = "only one that FAILED, or was stopped, can be tried again"
             raise Conflict(f"trial {trial_id} is {trial.state}; {stopped}")
+        if trial.state is TrialState.EARLY_STOPPED:
+            same = (trial.config_id, trial.state)
+            return self._retry(sweep, [one for one in trials if (one.config_id, one.state) == same], by)
         return self._retry(sweep, [trial] if trial.state.is_over else [], by)
 
     def stop_trial(self, trial_id: str, *, counts: bool, by: str | None = None) -> Sweep:

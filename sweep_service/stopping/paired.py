@@ -5,9 +5,13 @@ bound is Dunnett's, one-sided, at the level over the number of looks, for all co
 best one is dropped only if one of these comparisons is wrong, which over all looks happens in at most the level.
 """
 
+import math
+from collections.abc import Mapping
+
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.report.statistics.differences import Arm, Pairs
-from sweep_service.stopping.standing import Judgement, Standing, spare
+from sweep_service.stopping.standing import Standing
+from sweep_service.sweep.records import Judgement
 from sweep_service.sweep.spec import MIN_SEEDS
 
 
@@ -22,7 +26,7 @@ def judge(standing: Standing, level: float) -> list[Judgement]:
     Args:
         level: largest probability with which the best contender is dropped in a whole sweep.
     Returns: judgements whose value is the mean difference from the rival, and whose bound is the one below which a
-        difference proves it worse, both of the rival for which they lie furthest apart.
+        difference proves it worse, both of the rival for which they prove most; None where results do not vary.
     """
     times = looks(len(standing.seeds))
     look = standing.next_look(times)
@@ -34,7 +38,7 @@ def judge(standing: Standing, level: float) -> list[Judgement]:
     ]
     pairs, family = Pairs(arms), len(standing.runs) - 1
     found = [_judgement(arm.config_id, pairs, arms, family, 1 - 2 * level / len(times), look) for arm in arms]
-    return spare(found, standing.top_k)
+    return standing.carried_out(found)
 
 
 def _ruined(standing: Standing, config_id: str, look: int) -> bool:
@@ -43,7 +47,10 @@ def _ruined(standing: Standing, config_id: str, look: int) -> bool:
 
 
 def _judgement(config_id: str, pairs: Pairs, arms: list[Arm], family: int, confidence: float, look: int) -> Judgement:
-    worst = Judgement(config_id, False, None, look, 0.0, float("-inf"))
+    worst, margin = (
+        Judgement(config_id=config_id, dropped=False, seed=None, mark=look, value=None, bound=None),
+        math.inf,
+    )
     for rival in arms:
         if rival.config_id == config_id:
             continue
@@ -51,6 +58,14 @@ def _judgement(config_id: str, pairs: Pairs, arms: list[Arm], family: int, confi
         if found.seed_error is None or found.df is None:
             continue
         value, bound = -found.difference, -lower_critical(family, found.df, confidence=confidence) * found.seed_error
-        if worst.rival is None or value - bound < (worst.value or 0.0) - worst.bound:
-            worst = Judgement(config_id, value < bound, None, look, value, bound, rival.config_id)
+        if value - bound < margin:
+            margin = value - bound
+            worst = worst.model_copy(update={"value": value, "bound": bound, "rival": rival.config_id})
     return worst
+
+
+def words(judgement: Judgement, names: Mapping[str, str]) -> str:
+    """Say why a contender is dropped; `names` has those of configs by id."""
+    value, bound = -(judgement.value or 0.0), -(judgement.bound or 0.0)
+    rival = names.get(judgement.rival or "", "another")
+    return f"after {judgement.mark} tune seeds it is {value:.3g} below {rival}, and {bound:.3g} proves it worse"

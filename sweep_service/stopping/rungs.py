@@ -4,10 +4,13 @@ Runs are never cut: at equal cost, whole runs on few seeds lose the best contend
 seeds do (docs/early_stopping.md), and need no curve to keep its order.
 """
 
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sweep_service.stopping.standing import Judgement, Standing
+from sweep_service.report.formatting import count
+from sweep_service.stopping.standing import Standing
+from sweep_service.sweep.records import Judgement
 
 SHARE: Final = 0.45
 """Largest share of the contenders' runs that is trained, where their number allows it."""
@@ -63,10 +66,19 @@ def judge(standing: Standing) -> list[Judgement]:
         config_id: fmean(value - usual[seed] for seed, value in one.items()) if one else None
         for config_id, one in results.items()
     }
-    ranked = sorted(values.items(), key=lambda one: float("-inf") if one[1] is None else one[1], reverse=True)
-    kept = ranked[: plan[look]]
-    bound = min((value for _, value in kept if value is not None), default=0.0)
-    going_on = {config_id for config_id, _ in kept}
-    return [
-        Judgement(config_id, config_id not in going_on, None, look, value, bound) for config_id, value in values.items()
-    ]
+    ranked = sorted((value for value in values.values() if value is not None), reverse=True)
+    bound = ranked[min(plan[look], len(ranked)) - 1] if ranked else None
+    return standing.carried_out(
+        [
+            Judgement(config_id=id_, dropped=False, seed=None, mark=look, value=value, bound=bound)
+            for id_, value in values.items()
+        ]
+    )
+
+
+def words(judgement: Judgement, names: Mapping[str, str]) -> str:
+    """Say why a contender is dropped."""
+    if judgement.value is None:
+        return f"after {count(judgement.mark, 'tune seed')} it has no result"
+    found = f"it is {judgement.value:+.3g} from the mean of those left"
+    return f"after {count(judgement.mark, 'tune seed')} {found}, and those from {judgement.bound or 0.0:+.3g} on go on"

@@ -3,27 +3,12 @@
 A contender is a point of the space. Baselines are none: no rule sees them, so none is ever dropped.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple
 
-
-class Judgement(NamedTuple):
-    """A rule's word on one contender: it is dropped, with all its tune runs, or goes on."""
-
-    config_id: str
-    dropped: bool
-    seed: int | None
-    """Seed of the run that was judged; None if the contender was judged by its results on several seeds."""
-    mark: int
-    """Point of the judgement: of a run its step, else the number of seeds, the first ones, that were compared."""
-    value: float | None
-    """What it was judged by; None if it had no result."""
-    bound: float
-    """What `value` was held against; each rule says what that is."""
-    rival: str | None = None
-    """Id of the contender that proves it worse, under a rule that proves something."""
+from sweep_service.sweep.records import Judgement
 
 
 @dataclass(frozen=True)
@@ -67,8 +52,22 @@ class Standing:
     @property
     def left(self) -> list[str]:
         """Ids of the contenders that are not dropped."""
-        dropped = {judgement.config_id for judgement in self.judged if judgement.dropped}
+        dropped = {one.config_id for one in self.judged if one.dropped and not one.taken_back}
         return [config_id for config_id in self.runs if config_id not in dropped]
+
+    def carried_out(self, judgements: Sequence[Judgement]) -> list[Judgement]:
+        """Return the judgements with a drop of each contender whose value lies below its bound, as far as it may be.
+
+        The worst come first. One that somebody has taken back goes on, and `top_k` are left. Judgements of what has
+        been dropped before are left out.
+        """
+        left = set(self.left)
+        own = [one for one in judgements if one.config_id in left]
+        kept = {one.config_id for one in self.judged if one.taken_back}
+        below = [one for one in own if _margin(one) < 0 and one.config_id not in kept]
+        worst_first = dict.fromkeys(one.config_id for one in sorted(below, key=_margin))
+        drops = set([*worst_first][: max(0, len(left) - self.top_k)])
+        return [one.model_copy(update={"dropped": one.config_id in drops and _margin(one) < 0}) for one in own]
 
     def results(self, config_id: str, num_seeds: int) -> dict[int, float]:
         """Return a contender's results on the first seeds, by seed; failed runs are missing."""
@@ -89,14 +88,8 @@ class Standing:
         return look if all(run is not None and run.is_over for run in runs) else None
 
 
-def spare(judgements: Sequence[Judgement], top_k: int) -> list[Judgement]:
-    """Take back drops of the best ones until `top_k` contenders are left; ties go by their order.
-
-    Args:
-        judgements: of all contenders that are left.
-    """
-    to_spare = top_k - sum(not judgement.dropped for judgement in judgements)
-    dropped = [judgement for judgement in judgements if judgement.dropped and judgement.value is not None]
-    best = sorted(dropped, key=lambda judgement: -(judgement.value or 0.0))[: max(0, to_spare)]
-    spared = {judgement.config_id for judgement in best}
-    return [one._replace(dropped=one.dropped and one.config_id not in spared) for one in judgements]
+def _margin(judgement: Judgement) -> float:
+    """Return how far a judgement's value lies above its bound: 0 without a bound, and far below without a value."""
+    if judgement.bound is None:
+        return 0.0
+    return -math.inf if judgement.value is None else judgement.value - judgement.bound

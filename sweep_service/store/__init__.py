@@ -18,6 +18,7 @@ from sweep_service.store.database import open_engine, schema_fault, schema_versi
 from sweep_service.store.deletion_rows import DeletionRows
 from sweep_service.store.evaluation_rows import EvaluationRows
 from sweep_service.store.generation_rows import GenerationRows
+from sweep_service.store.judgement_rows import JudgementRows
 from sweep_service.store.probe_rows import ProbeRows
 from sweep_service.store.projection_rows import ProjectionRows
 from sweep_service.store.report_content import KeptReport
@@ -39,6 +40,7 @@ __all__ = [
 class Store(
     GenerationRows,
     ShareRows,
+    JudgementRows,
     EvaluationRows,
     CurveRows,
     ProjectionRows,

@@ -87,7 +87,7 @@ class DeletionRows(Rows):
         trials = select(t.trials.c.id).where(t.trials.c.sweep_id == sweep_id).scalar_subquery()
         which = [_recorded(table, keep_report) & table.c.trial_id.in_(trials) for table in _MEASURED]
         if not keep_report:
-            of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.events)]
+            of_sweep = [table.c.sweep_id == sweep_id for table in (t.trials, t.configs, t.judgements, t.events)]
             which = [*which, t.attempts.c.trial_id.in_(trials), *of_sweep]
         with self._read() as connection:
             return sum(connection.execute(select(func.count()).where(one)).scalar_one() for one in which)
@@ -145,7 +145,7 @@ def _forget(connection: Connection, sweep_id: str) -> str | None:
     connection.execute(t.attempts.delete().where(t.attempts.c.trial_id.in_(trials)))
     keys = t.idempotency_keys.c
     key = connection.execute(select(keys.key).where(keys.sweep_id == sweep_id)).scalar_one_or_none()
-    for table in (t.trials, t.configs, t.events, t.reports, t.idempotency_keys):
+    for table in (t.trials, t.configs, t.judgements, t.events, t.reports, t.idempotency_keys):
         connection.execute(table.delete().where(table.c.sweep_id == sweep_id))
     connection.execute(t.sweeps.delete().where(t.sweeps.c.id == sweep_id))
     return key

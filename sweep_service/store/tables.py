@@ -117,6 +117,23 @@ trials = Table(
     UniqueConstraint("sweep_id", "number"),
 )
 
+judgements = Table(
+    "judgements",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("sweep_id", ForeignKey("sweeps.id"), nullable=False, index=True),
+    Column("config_id", String(40), nullable=False),
+    Column("dropped", Boolean, nullable=False),
+    Column("seed", BigInteger),
+    Column("mark", Integer, nullable=False),
+    Column("value", Double),
+    Column("bound", Double),
+    Column("rival", String(40)),
+    Column("message", AnyText, nullable=False),
+    Column("taken_back", Boolean, nullable=False, default=False),
+    Column("time", Double, nullable=False),
+)
+
 attempts = Table(
     "attempts",
     metadata,

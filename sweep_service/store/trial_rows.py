@@ -27,7 +27,7 @@ from sweep_service.store.database import writing
 from sweep_service.store.ingest import store_measurements, store_training
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.endings import CRASHES, MEANINGS, Ending, Stop, TrialState, full_message, state_after
-from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Stage, Trial, Work
+from sweep_service.sweep.records import Attempt, Checkpoint, Config, DesiredState, Judgement, Stage, Trial, Work
 
 
 class TrialRows(Rows):
@@ -57,7 +57,10 @@ class TrialRows(Rows):
     def list_configs(self, sweep_id: str, after: int = -1, limit: int | None = None) -> list[Config]:
         """Return a sweep's configs by number, from the one after `after`."""
         query = select(t.configs).where(t.configs.c.sweep_id == sweep_id, t.configs.c.number > after)
-        return self._records(Config, query.order_by(t.configs.c.number).limit(limit), sweep_id)
+        configs = self._records(Config, query.order_by(t.configs.c.number).limit(limit), sweep_id)
+        with self._read() as connection:
+            dropped = dropped_configs(connection, sweep_id)
+        return [one.model_copy(update={"dropped": dropped[one.id]}) if one.id in dropped else one for one in configs]
 
     def list_trials(
         self, sweep_id: str, after: int = -1, limit: int | None = None, states: Sequence[TrialState] = ()
@@ -191,8 +194,8 @@ class TrialRows(Rows):
     ) -> TrialState:
         """End an attempt and move its trial on. Ending it again changes nothing.
 
-        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. The stored message
-        is the one that `full_message` makes of this one.
+        A trial that somebody wants stopped is never tried again: its attempt ends as that wish says. Neither is a tune
+        trial of a config that was dropped. The stored message is the one that `full_message` makes of this one.
 
         Args:
             more_held_s: seconds for which it held its resources beyond what `set_held` has noted.
@@ -203,6 +206,10 @@ class TrialRows(Rows):
             if trial["stop_counts"] is not None:
                 stop = Stop.by_hand(counts=trial["stop_counts"])
                 ending, message = stop if stop.takes_place_of(ending) else (ending, message)
+            elif MEANINGS[ending].retried:
+                dropped = dropped_trials(connection, fence.sweep_id, TrialState.RUNNING)
+                if trial["id"] in dropped:
+                    ending, message = Ending.EARLY_STOPPED, dropped[trial["id"]]
             ended = update(t.attempts).where(is_row_of(attempt, t.attempts), t.attempts.c.outcome.is_(None))
             outcome = MEANINGS[ending].outcome
             values = {"outcome": outcome, "ending": ending, "ended_at": time.time()}
@@ -324,14 +331,35 @@ def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: s
     _tell_changes(connection, fence.sweep_id, {row.id: row.stage for row in rows}, state, message)
 
 
+def dropped_configs(connection: Connection, sweep_id: str) -> dict[str, Judgement]:
+    """Return the judgements by which a sweep's configs were dropped, by config id; none of those taken back."""
+    j = t.judgements.c
+    query = select(t.judgements).where(j.sweep_id == sweep_id, j.dropped, ~j.taken_back)
+    rows = connection.execute(query).mappings().all()
+    return {row["config_id"]: Judgement.model_validate(dict(row)) for row in rows}
+
+
+def dropped_trials(connection: Connection, sweep_id: str, state: TrialState) -> dict[str, str]:
+    """Return by id the tune trials of dropped configs that are in this state, with the message of the judgement."""
+    dropped, c = dropped_configs(connection, sweep_id), t.trials.c
+    if not dropped:
+        return {}
+    query = select(c.id, c.config_id).where(c.sweep_id == sweep_id, c.stage == Stage.TUNE, c.state == state)
+    rows = connection.execute(query.where(c.config_id.in_(dropped)).order_by(c.number))
+    return {row.id: dropped[row.config_id].message for row in rows}
+
+
 def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> None:
     """Have trials and evaluations that have ended wait again.
 
-    Their crashes so far are forgiven, and nobody wants them stopped.
+    Their crashes so far are forgiven, and nobody wants them stopped. A config that was dropped is taken back.
     """
     c = t.trials.c
     values = {"state": TrialState.PENDING, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
     which = and_(c.sweep_id == sweep_id, c.id.in_(ids))
+    stopped = select(c.config_id).where(which, c.state == TrialState.EARLY_STOPPED).scalar_subquery()
+    judged = update(t.judgements).where(t.judgements.c.sweep_id == sweep_id, t.judgements.c.config_id.in_(stopped))
+    connection.execute(judged.values(taken_back=True))
     rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
     connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))
     _tell_changes(connection, sweep_id, {row.id: row.stage for row in rows}, TrialState.PENDING, None)

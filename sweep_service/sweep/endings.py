@@ -20,6 +20,7 @@ class TrialState(StrEnum):
     CANCELLED = "CANCELLED"
     STOPPED = "STOPPED"
     DISCARDED = "DISCARDED"
+    EARLY_STOPPED = "EARLY_STOPPED"
 
     @property
     def is_over(self) -> bool:
@@ -72,6 +73,7 @@ class Ending(StrEnum):
     OVER_BUDGET = "OVER_BUDGET"
     STOPPED = "STOPPED"
     DISCARDED = "DISCARDED"
+    EARLY_STOPPED = "EARLY_STOPPED"
 
 
 class Meaning(NamedTuple):
@@ -164,6 +166,12 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         _O.STOPPED,
         _T.DISCARDED,
         remedy="`sweeps retry TRIAL` lets it go on.",
+    ),
+    Ending.EARLY_STOPPED: Meaning(
+        "The sweep's `early_stopping` dropped its config.",
+        _O.STOPPED,
+        _T.EARLY_STOPPED,
+        remedy="`sweeps retry TRIAL` takes the config back.",
     ),
 }
 _LOG_COMMAND: Final = "\nIts log: sweeps logs "

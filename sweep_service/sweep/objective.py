@@ -130,11 +130,12 @@ def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
 
 
 def choose(configs: Sequence[Config], objectives: Mapping[str, float], count: int) -> list[Config]:
-    """Return the `count` best points of the space; equal ones in their order. A baseline is never among them."""
+    """Return the `count` best points of the space; equal ones in their order.
+
+    Neither a baseline is among them nor what was dropped early.
+    """
     contenders = [
-        config
-        for config in configs
-        if Role.SPACE in config.roles and Role.BASELINE not in config.roles and config.id in objectives
+        config for config in configs if config.is_contender and config.dropped is None and config.id in objectives
     ]
     return sorted(contenders, key=lambda config: (-objectives[config.id], config.number))[:count]
 

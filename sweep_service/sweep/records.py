@@ -151,6 +151,28 @@ class Sweep(Record):
         return tuple(dict.fromkeys(name for part in parts for name in part.names))
 
 
+class Judgement(Record):
+    """The word of a sweep's `early_stopping` on one config: it is dropped, with all its tune trials, or goes on."""
+
+    config_id: str
+    dropped: bool
+    seed: int | None
+    """Seed of the trial that was judged; None if the config was judged by its results on several seeds."""
+    mark: int
+    """Point of the judgement: of a trial its step, else the number of tune seeds, the first ones, that were compared.
+    """
+    value: float | None
+    """What it was judged by; None if it had no result."""
+    bound: float | None
+    """What `value` was held against; each rule says what that is. None if there was nothing yet."""
+    rival: str | None = None
+    """Id of the config that proves it worse, under a rule that proves something."""
+    message: str = ""
+    """The judgement in words, for people."""
+    taken_back: bool = False
+    """True if somebody has had the config go on after it was dropped; it is never dropped again."""
+
+
 class Config(Record):
     """One point: training parameters without the seed, named by the hash of their canonical form."""
 
@@ -163,6 +185,13 @@ class Config(Record):
     """Values, by dotted name, of the parameters in which this config may differ from the others."""
     training: dict[str, Any]
     """The complete `TrainingConfig` as JSON, its seed left out; of a trainer of one's own its `OwnConfig`."""
+    dropped: SkipJsonSchema[Judgement | None] = Field(default=None, exclude=True)
+    """The judgement by which `early_stopping` has dropped it; None while it has not."""
+
+    @property
+    def is_contender(self) -> bool:
+        """True if it is a point of the space, and may be chosen; a baseline never is."""
+        return Role.SPACE in self.roles and Role.BASELINE not in self.roles
 
     @property
     def is_own(self) -> bool:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, StringConstraints, field_va
 from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace
 from search_spaces.strategies import STRATEGIES, Strategy, drawing_strategies
+from sweep_service.sweep.early_stopping import SpecEarlyStopping
 from sweep_service.sweep.own_trainer import OwnTrainer, Trained
 from sweep_service.sweep.points import BoundPoint, BoundSpace, digest
 from trainers.config import Frozen, TrainingConfig, VLLMEngine
@@ -300,6 +301,11 @@ class SweepSpec(Frozen):
         description="Dotted names of the training configuration and the values they take; or {preset: NAME}."
     )
     search: Search = Search()
+    early_stopping: SpecEarlyStopping = Field(
+        default=None,
+        exclude_if=lambda rule: rule is None,  # sweeps without one have the digests that they always had
+        description="A rule that drops configs before all of their tune trials have ended; its name will do.",
+    )
     seeds: Seeds = Seeds()
     baselines: Baselines = Baselines()
     objective: Objective = Objective()

@@ -72,7 +72,7 @@ SHOWN_LIFE: Final[Mapping[str, Life[SweepState]]] = {
 }
 """Words that are shown instead of the state while a wish is carried out."""
 
-_OVER: Final = frozenset({_T.FAILED, _T.CANCELLED, _T.STOPPED, _T.DISCARDED})
+_OVER: Final = frozenset({_T.FAILED, _T.CANCELLED, _T.STOPPED, _T.DISCARDED, _T.EARLY_STOPPED})
 
 TRIAL_LIFE: Final[Mapping[TrialState, Life[TrialState]]] = {
     _T.PENDING: Life(
@@ -94,6 +94,9 @@ TRIAL_LIFE: Final[Mapping[TrialState, Life[TrialState]]] = {
     ),
     _T.DISCARDED: Life(
         "Somebody has stopped it, and its result does not count.", _FINAL, opened=frozenset({_T.PENDING})
+    ),
+    _T.EARLY_STOPPED: Life(
+        "The sweep's `early_stopping` dropped its config, so it has no result.", _FINAL, opened=frozenset({_T.PENDING})
     ),
 }
 

@@ -36,6 +36,7 @@ _STATUS: Final[Mapping[str, RunStatus]] = {
     "CANCELLED": "KILLED",
     "STOPPED": "KILLED",
     "DISCARDED": "KILLED",
+    "EARLY_STOPPED": "KILLED",
 }
 """MLflow's word for a state of a sweep or trial; for every other state it is RUNNING."""
 

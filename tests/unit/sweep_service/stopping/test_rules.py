@@ -13,7 +13,8 @@ from ray.tune.schedulers.async_hyperband import _Bracket
 from sweep_service.report.statistics.critical_values import lower_critical
 from sweep_service.report.statistics.differences import Arm, Pairs
 from sweep_service.stopping import asha, median, paired, rungs
-from sweep_service.stopping.standing import Judgement, Run, Standing
+from sweep_service.stopping.standing import Run, Standing
+from sweep_service.sweep.records import Judgement
 
 LEVEL = 0.05
 
@@ -24,6 +25,12 @@ def standing(
     """Return contenders whose first runs are over, with these results; None for a run that failed."""
     runs = {id_: {seed: Run((), (), True, value) for seed, value in enumerate(own)} for id_, own in results.items()}
     return Standing(runs, range(num_seeds), 480, 3, top_k, judged)
+
+
+def said(config_id: str, seeds: int, **more: bool) -> Judgement:
+    """Return the judgement of a contender after so many seeds; without `dropped` it went on."""
+    usual = {"dropped": False, "seed": None, "mark": seeds, "value": 0.0, "bound": -0.1}
+    return Judgement.model_validate({"config_id": config_id} | usual | more)
 
 
 def dropped(judgements: Sequence[Judgement]) -> set[str]:
@@ -48,7 +55,7 @@ def test_paired_waits_for_three_seeds_of_all_that_are_left() -> None:
 
 
 def test_paired_needs_no_run_of_what_it_has_dropped() -> None:
-    gone = Judgement("c", True, None, 3, -0.8, -0.1, "a")
+    gone = said("c", 3, dropped=True)
     four = {"a": [0.9, 0.91, 0.9, 0.92], "b": [0.1, 0.1, 0.1, 0.1], "c": [0.1, 0.12, 0.11]}
     found = paired.judge(standing(four, judged=[gone]), LEVEL)
     assert [(one.config_id, one.mark, one.dropped) for one in found] == [("a", 4, False), ("b", 4, True)]
@@ -67,19 +74,24 @@ def test_paired_holds_a_difference_against_dunnetts_bound_at_the_level_over_the_
 
 def test_paired_counts_contenders_of_before_in_its_bound() -> None:
     results = {"a": [0.61, 0.60, 0.65, 0.63], "b": [0.55, 0.57, 0.56, 0.52]}
-    alone = {one.config_id: one for one in paired.judge(standing(results, judged=[_look(3)]), LEVEL)}
-    gone = [_look(3), Judgement("c", True, None, 3, -0.5, -0.1, "a")]
+    alone = {one.config_id: one for one in paired.judge(standing(results, judged=[said("a", 3)]), LEVEL)}
+    gone = [said("a", 3), said("c", 3, dropped=True)]
     with_c = standing(results | {"c": [0.1, 0.1, 0.1]}, judged=gone)
     assert {one.config_id: one for one in paired.judge(with_c, LEVEL)}["b"].bound < alone["b"].bound
-
-
-def _look(seeds: int) -> Judgement:
-    return Judgement("a", False, None, seeds, 0.0, -0.1)
 
 
 def test_paired_leaves_as_many_as_are_confirmed_and_the_best_of_those_proved_worse() -> None:
     results = {"a": [0.9, 0.91, 0.9], "b": [0.1, 0.1, 0.11], "c": [0.2, 0.22, 0.2], "d": [0.1, 0.12, 0.1]}
     assert dropped(paired.judge(standing(results, top_k=2), LEVEL)) == {"b", "d"}
+
+
+def test_what_somebody_has_taken_back_is_never_dropped_again() -> None:
+    results = {"a": [0.9, 0.91, 0.9, 0.92], "b": [0.1, 0.1, 0.11, 0.1], "c": [0.1, 0.12, 0.1, 0.1]}
+    back = standing(results, judged=[said("b", 3, dropped=True, taken_back=True)])
+    assert back.left == ["a", "b", "c"]
+    found = {one.config_id: one for one in paired.judge(back, LEVEL)}
+    assert dropped([*found.values()]) == {"c"}
+    assert found["b"].value < found["b"].bound, "it is said all the same"
 
 
 def test_paired_lends_no_spread_from_or_to_a_config_with_a_ruined_run() -> None:
