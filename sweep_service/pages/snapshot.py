@@ -133,7 +133,7 @@ def take(
     has_evaluations = any(curves.recorded(trial, used[trial.stage]) for trial in trials)
     leading = None
     if deletion is None or (deletion.keep_report and has_evaluations):  # else a trial that diverged would count alone
-        leading = leader(configs, trials, values, sweep.spec.seeds.confirm)
+        leading = leader(configs, trials, values, sweep.spec)
     best = leading and Best.of(leading, sweep, named[leading.config.id].label, judged)
     counts = Counter((trial.stage, trial.state) for trial in trials)
     valued = [(trial.config_id, trial.stage) for trial in trials if values[trial.id] is not None]

@@ -8,6 +8,8 @@ from trainers.printable import printable
 
 NOTHING: Final = "\N{EN DASH}"
 """Text for a missing value."""
+_SURE: Final = 0.9999
+"""Largest confidence that is written out."""
 _MOST_DIGITS: Final = 9
 """A number whose first digit comes at this decimal or later counts as zero."""
 _SPECIAL: Final = str.maketrans(
@@ -66,6 +68,11 @@ def _digits_of(value: float) -> int:
     """Return the decimals up to a number's first digit that is not 0; three at least, and for what counts as zero."""
     first = -math.floor(math.log10(abs(value))) if value else 0
     return first if 3 < first < _MOST_DIGITS else 3
+
+
+def confidence_text(confidence: float) -> str:
+    """Write a confidence such as `95 %` or `97.5 %`, never as 100 %."""
+    return f"{100 * confidence:.4g} %" if confidence < _SURE else f"over {100 * _SURE:g} %"
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

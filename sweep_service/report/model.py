@@ -173,11 +173,12 @@ class RunCounts(ReportPart):
     missing: int = 0
     """Runs that began and have ended without a result, by no fault of their own: lost, cancelled or discarded ones."""
     ruined_before: int = 0
-    """Runs of the tune stage that were ruined or failed; the bound leaves that stage out."""
+    """Ruined or failed runs of the tune stage, and of a batch that is left out; the bound leaves both out."""
     error: float = 0.05
     """Probability with which `bound` errs at most: 5 % for all configs compared at once, less at a further look."""
     bound: float
-    """Largest rate of ruined and failed runs that these leave possible."""
+    """Largest rate of ruined and failed runs that these leave possible; of two compared configs, those that one has
+    missing more than the other count as ruined."""
 
     @property
     def bad(self) -> int:

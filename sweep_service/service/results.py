@@ -207,7 +207,7 @@ class Results(ServicePart):
         sweep = self.store.get_sweep(sweep_id)
         configs = self.store.list_configs(sweep_id)
         trials, values = self.objectives(sweep)
-        if (best := leader(configs, trials, values, sweep.spec.seeds.confirm)) is None:
+        if (best := leader(configs, trials, values, sweep.spec)) is None:
             if self.store.deletions([sweep_id]):
                 raise NotReady(f"sweep {sweep_id} has no curves any more; its report names the best config")
             raise NotReady(f"no config of sweep {sweep_id} has a result yet")

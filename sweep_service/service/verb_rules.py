@@ -163,7 +163,7 @@ class VerbRules(ServicePart):
                 f"sweep {sweep_id} is {sweep.state}: benchmarks can be added to one that has SUCCEEDED; {remedy}"
             )
         configs, (trials, values) = self.store.list_configs(sweep_id), self.objectives(sweep)
-        best = leader(configs, trials, values, sweep.spec.seeds.confirm)
+        best = leader(configs, trials, values, sweep.spec)
         rows = MeasuredSweep(sweep, configs, trials, best.config.id if best else None)
         added = check_added(raw, rows, self.settings.cache)
         if not sweep.state.is_over:

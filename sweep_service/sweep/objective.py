@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
+from sweep_service.sweep.endings import MEANINGS
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.sweep.spec import Confirm, Objective, SweepSpec
+from sweep_service.sweep.spec import Objective, SweepSpec
 from trainers.evaluation.problem_parts import MIN_PROBLEMS, part_metric
 
 COUNTED: Final = "eval/avg_at_k"
@@ -162,7 +163,7 @@ def leader(
     configs: Sequence[Config],
     trials: Sequence[Trial],
     objectives: Mapping[str, float | None],
-    confirm: Confirm | None,
+    spec: SweepSpec,
 ) -> Leader | None:
     """Return the best config: of those that tuning chose and that have a confirm result the one with the highest mean
     over all its trials; while there is none, the best by tune results.
@@ -172,8 +173,9 @@ def leader(
     """
     tune = selection_objectives(trials, objectives)
     confirmed = config_objectives(trials, objectives, Stage.CONFIRM)
-    contenders = choose(configs, tune, confirm.top_k if confirm else 1)
-    over_all = means_of_all([one.id for one in contenders if one.id in confirmed], trials, objectives)
+    contenders = choose(configs, tune, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
+    ids = [one.id for one in contenders if one.id in confirmed]
+    over_all = means_of_all(ids, trials, objectives, spec.objective.diverged)
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):
         for config in choose(contenders, ranking, 1):
             equal = sum(same_objective(mean, means[config.id]) for mean in means.values())
@@ -194,16 +196,22 @@ def same_objective(one: float, other: float) -> bool:
 
 
 def means_of_all(
-    config_ids: Sequence[str], trials: Sequence[Trial], objectives: Mapping[str, float | None]
+    config_ids: Sequence[str], trials: Sequence[Trial], objectives: Mapping[str, float | None], worst: float
 ) -> dict[str, float]:
-    """Return the means of some configs over all their trials that have an objective, of both stages, by config id.
+    """Return the means of some configs over all their trials, of both stages, by config id.
 
-    Where one lacks a trial that another one has, a mean would tell which seeds and stages it has, too. Then they are
-    what the least-squares fit of result = config + seed of a stage, found by turns, gives all configs on all seeds.
+    A trial that failed by its own fault counts as the worst. Where one config lacks a trial that another one has, as
+    after a loss, a mean would tell which seeds and stages it has, too. Then they are what the least-squares fit of
+    result = config + seed of a stage, found by turns, gives all configs on all seeds; but nothing beyond all results.
     """
     own: dict[str, dict[tuple[Stage, int], float]] = {id_: {} for id_ in config_ids}
     for trial in trials:
-        if trial.config_id in own and (value := objectives[trial.id]) is not None:
+        if trial.config_id not in own:
+            continue
+        value = objectives[trial.id]
+        if value is None and trial.state is TrialState.FAILED and trial.ending and MEANINGS[trial.ending].is_own_fault:
+            value = worst
+        if value is not None:
             own[trial.config_id][trial.stage, trial.seed] = value
     means = {id_: fmean(values.values()) for id_, values in own.items()}
     every = {seed: None for values in own.values() for seed in values}
@@ -213,4 +221,6 @@ def means_of_all(
     for _ in range(_TURNS):
         luck = {seed: fmean(own[id_][seed] - means[id_] for id_ in own if seed in own[id_]) for seed in every}
         means = {id_: fmean(value - luck[seed] for seed, value in values.items()) for id_, values in own.items()}
-    return {id_: mean + fmean(luck.values()) for id_, mean in means.items()}
+    fitted = {id_: mean + fmean(luck.values()) for id_, mean in means.items()}
+    results = [value for values in own.values() for value in values.values()]
+    return {id_: min(max(fit, min(results)), max(results)) for id_, fit in fitted.items()}

@@ -253,7 +253,7 @@ class ReportTables:
     def best(self) -> ConfigRow | None:
         """The config that leads; None if nothing succeeded."""
         inputs = self.inputs
-        leading = leader(inputs.configs, inputs.trials, self.objectives, inputs.sweep.spec.seeds.confirm)
+        leading = leader(inputs.configs, inputs.trials, self.objectives, inputs.sweep.spec)
         return self.rows[leading.config.id] if leading else None
 
     def trials_of(self, config_id: str) -> list[TrialRow]:

@@ -75,7 +75,7 @@ def config_row(config: Config, label: str, trials: Sequence[TrialRow], varied: S
         entropy_end=_mean([trial.entropy_end for trial in trials]),
         reward_peak=_mean([trial.reward_peak for trial in trials]),
         reward_final=_mean([trial.reward_final for trial in trials]),
-        ruined=sum(trial.ruined for trial in trials),
+        ruined=sum(trial.ruined or trial.failed_by_itself for trial in trials),
         reward_collapsed=sum(trial.reward_collapsed for trial in trials),
         entropy_collapsed=sum(trial.entropy_collapsed for trial in trials),
         entropy_kept=_mean([trial.entropy_kept for trial in whole]),

@@ -6,7 +6,7 @@ from typing import Final
 from sweep_service.report.findings.asked_before import asked_before
 from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.formatting import count
-from sweep_service.report.model import Caution, TrialRow
+from sweep_service.report.model import Caution, Comparison, TrialRow
 from sweep_service.report.statistics.differences import MIN_SEEDS
 from sweep_service.report.sweep_facts import Facts
 from sweep_service.sweep.endings import Ending
@@ -105,12 +105,20 @@ def _few_seeds(facts: Facts) -> Evidence | None:
     if seeds.confirm and confirm < MIN_SEEDS:
         reasons.append(f"{count(confirm, 'confirm seed')}: no interval can be given below {MIN_SEEDS}")
     elif seeds.confirm and comparison and comparison.num_seeds < confirm:
-        reasons.append(f"{comparison.num_seeds} of {confirm} confirm seeds have a result for both")
+        reasons.append(f"{comparison.num_seeds} of {confirm} confirm seeds are compared{_left_out_of(comparison)}")
     if len(seeds.tune) == 1:
         reasons.append(
             f"1 tune seed: which config{'s were confirmed' if seeds.confirm else ' leads'} may well be chance"
         )
     return Evidence("; ".join(reasons) + ".") if reasons else None
+
+
+def _left_out_of(comparison: Comparison) -> str:
+    """Say which seeds a comparison leaves out."""
+    of = ["one of the two has no result"]
+    of += ["one was ruined"] if comparison.own.ruined + comparison.other.ruined and not comparison.with_ruined else []
+    of += ["the two trained differently"] if comparison.batch else []
+    return f"; those are left out on which {' or '.join(of)}"
 
 
 def ended_in(state: TrialState, words: Callable[[Facts, int], str]) -> Callable[[Facts], Evidence | None]:

@@ -112,8 +112,11 @@ def _why(facts: Facts, row: ConfigRow) -> str:
     candidates = [facts.rows[id_] for id_ in facts.candidates]
     others = [other for other in candidates if other.id != row.id and other.confirm is not None]
     fresh, mean = count(row.confirm.n, "fresh seed"), number(row.confirm.mean)
-    objectives = {trial.id: trial.objective for trial in facts.trials}
-    mean_of = means_of_all([one.id for one in (row, *others)], facts.inputs.trials, objectives)
+    objectives, worst = (
+        {trial.id: trial.objective for trial in facts.trials},
+        facts.inputs.sweep.spec.objective.diverged,
+    )
+    mean_of = means_of_all([one.id for one in (row, *others)], facts.inputs.trials, objectives, worst)
     behind = ", ".join(f"{other.label} {number(mean_of[other.id])}" for other in others)
     text = f"Tuning chose it; on {fresh} it has a mean of {mean}."
     if behind:
@@ -225,7 +228,8 @@ def _others(facts: Facts, row: ConfigRow) -> list[str]:
             text = f"{other.label}: {number(other.tune.mean)} on {count(other.tune.n, 'tune seed')}, {_apart(gap)}"
             if row.confirm:
                 chosen = other.id in facts.candidates
-                text += "; chosen too, without a confirm result so far" if chosen else "; not confirmed"
+                so_far = " so far" if facts.inputs.interim else ""
+                text += f"; chosen too, without a confirm result{so_far}" if chosen else "; not confirmed"
                 text += ", the first below the line" if other.id == first else ""
             texts.append(f"{text}{_ruined(other)}.")
     return texts[:_MOST_OTHERS]

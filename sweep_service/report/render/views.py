@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from sweep_service.report.formatting import count, number
+from sweep_service.report.formatting import confidence_text, count, number
 from sweep_service.report.model import (
     BenchmarkCell,
     BenchmarkRow,
@@ -25,7 +25,7 @@ from sweep_service.sweep.records import Role, Stage
 
 def confidence(report: Report) -> str:
     """Write the confidence of the report's intervals of differences, such as `95 %`."""
-    return f"{100 * max((one.confidence for one in report.comparisons), default=0.95):.4g} %"
+    return confidence_text(max((one.confidence for one in report.comparisons), default=0.95))
 
 
 class Delta(NamedTuple):

@@ -10,6 +10,8 @@ from scipy import optimize, special
 
 CONFIDENCE: Final = 0.95
 POWER: Final = 0.8
+_LOOKS: Final = 37
+"""Number of looks from which a smaller error could hardly be told from none in floating point."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -18,9 +20,9 @@ def confidence_of(look: int) -> float:
     """Return the confidence of intervals at the n-th look at growing results.
 
     The first look has `CONFIDENCE`; each further one may err half as often as the one before, so that all together err
-    at most twice as often as the first.
+    at most twice as often as the first. From `_LOOKS` on they stay alike, which adds less than 1e-12 each.
     """
-    return 1 - (1 - CONFIDENCE) / 2 ** (look - 1)
+    return 1 - (1 - CONFIDENCE) / 2 ** (min(look, _LOOKS) - 1)
 
 
 def student_critical(df: float, confidence: float = CONFIDENCE) -> float:
@@ -52,7 +54,10 @@ def lower_critical(family: int, df: int, correlation: float = 0.5, confidence: f
         probability = weights_S @ inside_SZ**family @ weights_Z / (weights_S.sum() * weights_Z.sum())
         return float(probability) - (1 + confidence) / 2
 
-    return cast("float", optimize.brentq(excess, 0.0, 1000.0, xtol=1e-10))
+    bonferroni = student_critical(df, 1 - (1 - confidence) / family)  # never smaller than what is sought
+    if excess(bonferroni) <= 0:  # so far out that the nodes see no difference
+        return bonferroni
+    return cast("float", optimize.brentq(excess, 0.0, bonferroni, xtol=1e-10))
 
 
 def power(critical: float, df: int, effect: float) -> float:

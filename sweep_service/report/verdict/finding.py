@@ -101,7 +101,7 @@ def _missing(comparison: Comparison, against: str) -> str:
 
 def _bet(comparison: Comparison) -> str:
     """Say on what one bets who acts on what sound runs show; nothing if more runs were ruined than that allows."""
-    if comparison.average_low is None and comparison.outcome.sign is not None:
+    if comparison.average_low is None:
         return " Averages over all runs stay open: no objective.diverged below every result says how bad a ruin may be."
     if comparison.tolerated is None:
         return ""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.formatting import count
+from sweep_service.report.formatting import confidence_text, count
 from sweep_service.report.model import Comparison, Outcome
 from sweep_service.sweep.objective import COUNTED, how_to_count
 from trainers.evaluation.problem_parts import MIN_PROBLEMS, problem_group
@@ -27,8 +27,8 @@ def interval_basis(comparison: Comparison | None, inputs: ReportInputs) -> str:
         text += (
             f" This is look {inputs.looks} at the question, because the sweep was extended, or trials were tried again "
             "or stopped, after a report had compared confirm results: the interval has "
-            f"{100 * comparison.confidence:.4g} % instead of 95 %, since each further look may err half as often as "
-            "the one before."
+            f"{confidence_text(comparison.confidence)} instead of 95 %, since each further look may err half as often "
+            "as the one before."
         )
     return text
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.formatting import count
-from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, StageResult, Verdict
+from sweep_service.report.model import Comparison, ConfigRow, Outcome, Purchase, RunCounts, StageResult, Verdict
 from sweep_service.report.statistics.critical_values import CONFIDENCE, POWER, confidence_of, power
 from sweep_service.report.statistics.differences import EQUAL, MIN_SEEDS, Arm, Pairs
 from sweep_service.report.statistics.further_seeds import ResultsSoFar
@@ -27,8 +27,12 @@ _MOSTLY: Final = 0.5
 """Share of ruined runs above which more of the same are no advice."""
 _WORTH_IT: Final = 100
 """Most seeds that are worth a command, where sound runs have given an answer already."""
+_SELDOM: Final = 0.01
+"""Probability below which none is named."""
 _NEARLY: Final = 0.9
 """Share of what very many seeds reach that is worth training for."""
+_MOST_TIMES: Final = 1000
+"""Most problems, in units of those that there are, that are worth counting."""
 _ALIKE: Final = (
     "That assumes runs like those so far: if one is ruined, or some end lower than any yet, the chance is smaller."
 )
@@ -177,26 +181,36 @@ def _enough_seeds(comparison: Comparison, relevant: float) -> Purchase:
 
 def _sound_runs(comparison: Comparison, tolerated: float, ask: _Ask) -> Purchase:
     """Count the further runs that would decide the averages, were none of them ruined."""
+    own, other = comparison.own, comparison.other
     if comparison.outcome is Outcome.ALIKE:
-        runs, who = max(comparison.own, comparison.other, key=lambda one: one.bound), "each"
-    elif comparison.difference > 0:
-        runs, who = comparison.own, comparison.label
+        both, who = [own, other], "each"
     else:
-        runs, who = comparison.other, comparison.comparator_label
+        both, who = ([own], comparison.label) if comparison.difference > 0 else ([other], comparison.comparator_label)
+    runs = max(both, key=lambda one: one.bound)
     error = (1 - ask.confidence) / comparison.compared
-    needed = runs_to_exclude(tolerated, runs.bad, error)
-    more = 0 if needed is None else max(1, needed - runs.runs)
-    worth_it = needed is not None and more <= _WORTH_IT and runs.seen < tolerated
+    needed = [_more_runs(one, own.missing + other.missing - one.missing, tolerated, error) for one in both]
+    more = None if None in needed else max(1, *(one for one in needed if one is not None))
+    worth_it = more is not None and more <= _WORTH_IT and runs.seen < tolerated
     text = f"What sound runs show holds over all runs, too, if {at_most(tolerated)} of the runs of {who} are ruined."
     if runs.seen >= tolerated:
         text += f" So far {runs.bad} of {runs.runs} were: first find out why."
-    elif needed is None:
+    elif more is None:
         text += f" Not even {MOST_RUNS} sound runs would show that."
     else:
         text += f" {count(more, 'more confirm seed')} would show that, if all their runs are sound"
         text += "." if worth_it else ": seldom worth it."
-    seeds = more if worth_it else 0
+    seeds = more if worth_it and more else 0
     return Purchase(text=text, config_ids=[*comparison.pair], more_seeds=seeds, difference=ask.relevant, power=None)
+
+
+def _more_runs(runs: RunCounts, missing_beside: int, tolerated: float, error: float) -> int | None:
+    """Return how many more sound runs exclude a rate of ruin; None if too many.
+
+    Runs that are missing beyond the other config's count as ruined, as they do in the averages.
+    """
+    ruined = max(0, runs.missing - missing_beside)
+    needed = runs_to_exclude(tolerated, runs.bad + ruined, error)
+    return None if needed is None else needed - runs.runs - ruined
 
 
 def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
@@ -207,12 +221,26 @@ def _too_few_problems(comparison: Comparison, ask: _Ask) -> str:
     width = parts.lower_width(comparison.family, confidence=ask.confidence)
     if width <= ask.relevant:
         return ""
-    needed = math.ceil(comparison.num_problems * (width / ask.relevant) ** 2)
+    needed = _problems_needed(comparison, ask)
     return (
         f" No number of seeds can show that the two are alike within {ask.relevant:g} on these "
         f"{count(comparison.num_problems, 'validation problem')}: by the spread of the problems so far, that takes "
-        f"about {needed}."
+        f"{needed}."
     )
+
+
+def _problems_needed(comparison: Comparison, ask: _Ask) -> str:
+    """Return how many problems, in groups as large as those so far, show that two are alike."""
+    present, df, error = comparison.num_problems or 1, comparison.problem_df or 1, comparison.problem_error or 0.0
+
+    def is_enough(problems: int) -> bool:
+        times = problems / present
+        parts = ErrorParts(0.0, comparison.df or 1, error / math.sqrt(times), max(1, int(df * times)))
+        return parts.lower_width(comparison.family, confidence=ask.confidence) <= ask.relevant
+
+    most = _MOST_TIMES * present
+    needed = bisect_left(range(most), True, lo=present, key=is_enough)
+    return f"about {needed}" if needed < most else f"more than {most}"
 
 
 def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
@@ -249,10 +277,11 @@ def _confirm_stage(tables: ReportTables, ask: _Ask) -> Purchase | None:
 def _out_of_reach(ids: list[str], seen: ResultsSoFar, ask: _Ask, reached: float) -> Purchase:
     """Say that no number of seeds would do, and after how many more hardly help."""
     most, near = _fewest(seen, MIN_SEEDS, ask, _NEARLY * reached)
+    chance = f"with only {_percent(reached)} probability, and {most} with {_percent(near)}"
     text = (
-        f"Even {MOST_RUNS} more seeds would find a true difference of {ask.relevant:g} with only {_percent(reached)} "
-        f"probability, and {most} with {_percent(near)}, by the spread so far: evaluate on more problems, or look for "
-        "a larger difference."
+        f"Even {MOST_RUNS} more seeds would find a true difference of {ask.relevant:g} "
+        f"{chance if reached >= _SELDOM else 'hardly ever'}, by the spread so far: evaluate on more problems, or look "
+        "for a larger difference."
     )
     return Purchase(text=text, config_ids=ids, more_seeds=0, difference=ask.relevant, power=reached)
 

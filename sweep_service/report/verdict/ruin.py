@@ -19,7 +19,7 @@ from sweep_service.report.model import Outcome, RunCounts, TrialRow
 from sweep_service.report.statistics.critical_values import CONFIDENCE
 from sweep_service.report.statistics.differences import Arm
 from sweep_service.report.statistics.ruin_rates import Ruins, least_rate, most_excess, rate_bound
-from sweep_service.sweep.records import Role, Stage
+from sweep_service.sweep.records import Role, Stage, TrialState
 
 Pair = tuple[str, str]
 Bounds = tuple[float, float]
@@ -37,11 +37,19 @@ class Judged(NamedTuple):
 class RuinsOf:
     """The ruined runs of confirmed configs, held against what a sound run of theirs scores."""
 
-    def __init__(self, trials: Sequence[TrialRow], sound_arms: Sequence[Arm], worst: float | None) -> None:
+    def __init__(
+        self,
+        trials: Sequence[TrialRow],
+        sound_arms: Sequence[Arm],
+        worst: float | None,
+        elsewhere: Collection[str] = (),
+    ) -> None:
         """Take all trials, the confirmed configs without their ruined runs, and the worst result that there is.
 
-        Where nobody knows the worst, there are no bounds of averages over all runs.
+        Where nobody knows the worst, there are no bounds of averages over all runs. Confirm trials named in `elsewhere`
+        are of another batch: they are in no rate.
         """
+        self._elsewhere = elsewhere
         self._worst, self._runs = worst, defaultdict[str, list[TrialRow]](list)
         for trial in trials:
             self._runs[trial.config_id].append(trial)
@@ -52,10 +60,10 @@ class RuinsOf:
     def in_tables(cls, tables: ReportTables) -> Self:
         """Return those of a sweep."""
         objective = tables.inputs.sweep.spec.objective
-        results = (trial.objective for trial in tables.trials if trial.objective is not None)
+        ended = (trial for trial in tables.trials if trial.state is not TrialState.DIVERGED)
+        results = (trial.objective for trial in ended if trial.objective is not None)
         known = objective.metric != "eval/reward_mean" or all(objective.diverged < result for result in results)
-        trials = [trial for trial in tables.trials if trial.id not in tables.elsewhere]
-        return cls(trials, tables.sound_arms, objective.diverged if known else None)
+        return cls(tables.trials, tables.sound_arms, objective.diverged if known else None, tables.elsewhere)
 
     def level(self, *config_ids: str) -> float:
         """Return the most that a ruined run of these configs can lose: the best mean of sound runs, above the worst."""
@@ -64,7 +72,13 @@ class RuinsOf:
 
     def counts(self, config_id: str, error: float) -> RunCounts:
         """Count a config's runs of the confirm stage; the bound of the rate errs with this probability at most."""
-        return ended_runs(self._runs[config_id], [config_id], Stage.CONFIRM, error)
+        return ended_runs(self._runs[config_id], [config_id], Stage.CONFIRM, error, self._elsewhere)
+
+    def pair_counts(self, pair: Pair, error: float) -> tuple[RunCounts, RunCounts]:
+        """Count the runs of two configs; a bound counts those as ruined that one has missing more than the other."""
+        own, other = (self.counts(id_, error) for id_ in pair)
+        excess = own.missing - other.missing
+        return _with_missing(own, max(0, excess)), _with_missing(other, max(0, -excess))
 
     def sound(self, pair: Pair, bounds: Bounds) -> Bounds:
         """Return bounds of the difference among sound runs that allow for missing ones.
@@ -106,22 +120,35 @@ class RuinsOf:
 
     def _ruins(self, config_id: str, level: float, missing: int = 0) -> Ruins:
         runs = self.counts(config_id, 1 - CONFIDENCE)
-        ruined = (trial for trial in self._runs[config_id] if trial.stage is Stage.CONFIRM and trial.ruined)
-        values = [trial.objective for trial in ruined]
+        here = [trial for trial in self._runs[config_id] if _is_counted(trial, Stage.CONFIRM, self._elsewhere)]
+        values = [trial.objective for trial in here if trial.ruined]
         sound = self._sound.get(config_id, (self._worst or 0.0) + level)  # what a ruined run lost is counted from here
         lost = [min(1.0, (sound - value) / level) for value in values if value is not None and level > 0]
         return Ruins(runs.runs + missing, runs.bad + missing, sum(max(0.0, share) for share in lost))
 
 
+def _with_missing(runs: RunCounts, missing: int) -> RunCounts:
+    bound = rate_bound(runs.bad + missing, runs.runs + missing, runs.error)
+    return runs.model_copy(update={"bound": bound}) if missing else runs
+
+
 def ended_runs(
-    trials: Sequence[TrialRow], config_ids: Collection[str], stage: Stage, error: float = 1 - CONFIDENCE
+    trials: Sequence[TrialRow],
+    config_ids: Collection[str],
+    stage: Stage,
+    error: float = 1 - CONFIDENCE,
+    elsewhere: Collection[str] = (),
 ) -> RunCounts:
-    """Count the runs of some configs in a stage that have ended: with a result, by their own failure, or missing."""
+    """Count the runs of some configs in a stage that have ended: with a result, by their own failure, or missing.
+
+    Those of another batch, by their trials' ids in `elsewhere`, count as little as those of another stage do.
+    """
     own = [trial for trial in trials if trial.config_id in config_ids]
-    here = [trial for trial in own if trial.stage is stage]
+    here = [trial for trial in own if _is_counted(trial, stage, elsewhere)]
     ruined, failed = (sum(trial.ruined for trial in here), sum(trial.failed_by_itself for trial in here))
     runs = sum(trial.objective is not None for trial in here) + failed
-    before = sum(trial.ruined or trial.failed_by_itself for trial in own if trial.stage is not stage)
+    beside = [trial for trial in own if not _is_counted(trial, stage, elsewhere)]
+    before = sum(trial.ruined or trial.failed_by_itself for trial in beside)
     return RunCounts(
         runs=runs,
         ruined=ruined,
@@ -131,6 +158,10 @@ def ended_runs(
         error=error,
         bound=rate_bound(ruined + failed, runs, error),
     )
+
+
+def _is_counted(trial: TrialRow, stage: Stage, elsewhere: Collection[str]) -> bool:
+    return trial.stage is stage and trial.id not in elsewhere
 
 
 def word(
@@ -151,10 +182,9 @@ def word(
     """
     average_low, average_high = average or (None, None)
     decided, plain = (_plain(bounds, relevant) if bounds else None for bounds in (average, sound))
-    if not counted:
-        told = plain if clean or plain is decided else None
-        return Judged(_ON_THESE[told] if told else Outcome.UNDECIDED, average_low, average_high)
-    if decided is not None:
+    if not counted and plain and (clean or plain is decided):
+        return Judged(_ON_THESE[plain], average_low, average_high)
+    if counted and decided is not None:
         return Judged(decided, average_low, average_high)
     if sound is None:
         return Judged(Outcome.UNDECIDED, average_low, average_high)
@@ -162,7 +192,7 @@ def word(
     spare = {Outcome.BETTER: low, Outcome.WORSE: -high, Outcome.EQUIVALENT: min(relevant + low, relevant - high)}
     leads = plain is not None and (clean or plain is not Outcome.EQUIVALENT)
     tolerated = min(1.0, spare[plain] / level) if plain and leads and average and level > 0 else None
-    outcome = _SOUND[plain] if clean and plain else Outcome.UNDECIDED
+    outcome = _SOUND[plain] if clean and plain and counted else Outcome.UNDECIDED
     return Judged(outcome, average_low, average_high, tolerated)
 
 
@@ -187,7 +217,7 @@ def counts_text(runs: RunCounts, config: str, *, at_least: bool = False) -> str:
     With `at_least` it gives the other end of what the true rate may be.
     """
     failed = f" ({runs.failed} failed)" if runs.failed else ""
-    before = f", and {runs.ruined_before} in the tune stage" if runs.ruined_before else ""
+    before = f", and {runs.ruined_before} of its other runs" if runs.ruined_before else ""
     least = least_rate(runs.bad, runs.runs, runs.error)
     share = f"is at least {percent(least)}" if at_least and runs.bad else f"may be up to {percent(runs.bound)}"
     were = "was" if runs.bad == 1 else "were"

@@ -36,7 +36,7 @@ def tie_set(
         sound_arms: the same without their ruined runs.
         ruins: their ruined runs.
         confidence: of the look.
-        comparisons: those that the report shows; what one of them shows to be beaten over all runs is not in that set.
+        comparisons: those that the report shows; what one of them shows to be beaten is not in the set of its kind.
     """
     compared = {arm.config_id: arm.values for arm in (*arms, *sound_arms) if arm.values}  # sound ones where there are
     means = {id_: fmean(values.values()) for id_, values in compared.items()}
@@ -60,7 +60,10 @@ def tie_set(
     unbeaten = _inside(ids, average)
     inside = [id_ for id_ in unbeaten if id_ not in beaten] or unbeaten
     num_sound = {arm.config_id: len(arm.values) for arm in sound_arms}
-    inside_sound = _inside([id_ for id_ in ids if num_sound.get(id_)], sound)
+    shown = {one.comparator_id for one in comparisons if one.outcome is Outcome.AHEAD}
+    shown |= {one.config_id for one in comparisons if one.outcome is Outcome.BEHIND}
+    unbeaten = _inside([id_ for id_ in ids if num_sound.get(id_)], sound)
+    inside_sound = [id_ for id_ in unbeaten if id_ not in shown] or unbeaten
     members: list[TieMember] = []
     for a in ids:
         rivals = [average[a, b] for b in inside if b != a]

@@ -11,7 +11,7 @@ from sweep_service.report.formatting import count, estimate, listed, number, sig
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.critical_values import confidence_of
 from sweep_service.report.statistics.differences import Difference, sound_differences
-from sweep_service.report.verdict.comparators import LOSS, differs_in, families
+from sweep_service.report.verdict.comparators import KINDS, LOSS, differs_in, families
 from sweep_service.report.verdict.finding import finding, named
 from sweep_service.report.verdict.interval_basis import held_back
 from sweep_service.report.verdict.ruin import Judged, Pair, RuinsOf, word
@@ -42,7 +42,7 @@ def compare(tables: ReportTables) -> list[Comparison]:
         error = (1 - confidence) / max(1, len(results))
         for id_, result in sorted(results.items(), key=lambda item: -item[1].difference):
             role, comparator = family[id_]
-            own, other = (ruins.counts(one, error) for one in (id_, comparator.id))
+            own, other = ruins.pair_counts((id_, comparator.id), error)
             pair, spoilt = (id_, comparator.id), own.spoilt or other.spoilt
             judged = _judged(result, ruins, pair, error, relevant, spoilt=spoilt)
             comparison = Comparison(
@@ -123,9 +123,22 @@ def judge(tables: ReportTables, comparisons: Sequence[Comparison]) -> Verdict:
     besides = _besides(comparison.differs_in)
     sentence = finding(comparison, tables.inputs.sweep.spec.objective.relevant)
     sentence += f" The two differ in {besides}." if besides else ""
-    sentence += held_back(comparison, tables.inputs)
+    sentence += held_back(comparison, tables.inputs) + _stands_in(comparison, tables)
     alike = tables.inputs.sweep.spec.objective.relevant if comparison.outcome.sign == 0 else None
     return Verdict(outcome=comparison.outcome, sentence=sentence, comparison=comparison, relevant=alike)
+
+
+def _stands_in(comparison: Comparison, tables: ReportTables) -> str:
+    """Say that the comparator is not the one that was meant, which has no confirm result to compare with."""
+    configs, id_ = tables.inputs.configs, comparison.config_id
+    meant = next((family[id_] for family in families(configs, [id_], tables.configs) if id_ in family), None)
+    if meant is None or meant[1].id == comparison.comparator_id or meant[0] is comparison.comparator_role:
+        return ""
+    alike = f" that trained {tables.home_text(id_)}" if len({*tables.common_homes.values()}) > 1 else ""
+    stands_in = KINDS[comparison.comparator_role]
+    return (
+        f" {stands_in[:1].upper()}{stands_in[1:]} stands in for {KINDS[meant[0]]}, which has no confirm result{alike}."
+    )
 
 
 def _all_diverged_sentence(trials: Sequence[TrialRow]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.objective import (
     all_diverged,
     choose,
@@ -16,7 +17,7 @@ from sweep_service.sweep.objective import (
     trial_objectives,
 )
 from sweep_service.sweep.records import Config, Curve, Role, Stage, Trial, TrialState
-from sweep_service.sweep.spec import Confirm, SweepSpec
+from sweep_service.sweep.spec import SweepSpec
 
 
 def spec(**changes: Any) -> SweepSpec:
@@ -146,7 +147,7 @@ def test_the_leader_is_the_best_by_all_its_trials_of_those_that_were_chosen() ->
     confirm = {"good": 0.6, "lucky": 0.7, "worst": 1.0}
     trials = [trial(f"t-{name}", config=name) for name in tune]
     values: dict[str, float | None] = {f"t-{name}": value for name, value in tune.items()}
-    wanted = Confirm(top_k=2, seeds=(1,))
+    wanted = spec(seeds={"confirm": {"top_k": 2, "seeds": [10]}})
     assert leader(configs, trials, {}, wanted) is None
     assert leader(configs, trials, values, wanted) == (configs[0], Stage.TUNE, 0.9, 1, 3, None, False)
     trials += [trial(f"c-{name}", config=name).model_copy(update={"stage": Stage.CONFIRM}) for name in confirm]
@@ -165,7 +166,7 @@ def test_a_config_that_lacks_a_trial_is_not_judged_by_the_seeds_that_it_has() ->
             values[f"{name}{seed}"] = value
     plain = {name: np.mean([value for value in row if value is not None]) for name, row in results.items()}
     assert plain["b"] > plain["a"]
-    means = means_of_all(["a", "b", "c"], trials, values)
+    means = means_of_all(["a", "b", "c"], trials, values, 0)
     assert means["a"] > means["b"]
     cells = [(row, seed, value) for row, of in enumerate(results.values()) for seed, value in enumerate(of) if value]
     design = np.array([[row == one for one in range(3)] + [seed == one for one in range(4)] for row, seed, _ in cells])
@@ -173,14 +174,33 @@ def test_a_config_that_lacks_a_trial_is_not_judged_by_the_seeds_that_it_has() ->
     assert means["a"] == pytest.approx(plain["a"])  # it has all
     assert means["a"] - means["b"] == pytest.approx(fitted[0] - fitted[1])
     assert means["a"] - means["c"] == pytest.approx(fitted[0] - fitted[2])
-    assert means_of_all(["a"], trials, values) == {"a": pytest.approx(plain["a"])}
+    assert means_of_all(["a"], trials, values, 0) == {"a": pytest.approx(plain["a"])}
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [(Ending.CRASHED, 0.99 / 2), (Ending.TIMED_OUT, 0.99 / 2), (Ending.LOST, 0.99), (Ending.DISCARDED, 0.99)],
+)
+def test_a_run_that_crashed_is_the_worst_and_no_mean_lies_beyond_all_results(ending: Ending, expected: float) -> None:
+    """`b` was ruined on the seeds on which `a` has results, which is no luck of these seeds."""
+    results = {"a": (0.99, 0.99, None, None), "b": (0.0, 0.0, 0.97, 0.97)}
+    trials, values = list[Trial](), dict[str, float | None]()
+    for name, row in results.items():
+        for seed, value in enumerate(row):
+            end = {"ending": ending} if value is None else {}
+            state = TrialState.SUCCEEDED if value is not None else MEANINGS[ending].state
+            trials.append(trial(f"{name}{seed}", state, config=name).model_copy(update={"seed": seed, **end}))
+            values[f"{name}{seed}"] = value
+    means = means_of_all(["a", "b"], trials, values, 0.0)
+    assert means["a"] == pytest.approx(expected)
+    assert 0 <= means["b"] <= 0.97
 
 
 def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
     configs = [config(name, number, Role.SPACE) for number, name in enumerate("abc")]
     trials = [trial(f"t-{name}", config=name) for name in "abc"]
     for values, equal in (((0.0, 0.0, 0.0), 3), ((0.5, 0.5, 0.1), 2), ((0.5, 0.4, 0.4), 1)):
-        found = leader(configs, trials, dict(zip(("t-a", "t-b", "t-c"), values, strict=True)), None)
+        found = leader(configs, trials, dict(zip(("t-a", "t-b", "t-c"), values, strict=True)), spec())
         assert found is not None
         assert (found.config.id, found.equal, found.configs, found.diverged) == ("a", equal, 3, False)
 
@@ -188,7 +208,7 @@ def test_the_leader_tells_how_many_have_exactly_its_objective() -> None:
 def test_the_leader_tells_that_every_trial_diverged() -> None:
     configs = [config(name, number, Role.SPACE) for number, name in enumerate("ab")]
     trials = [trial(f"t-{name}", TrialState.DIVERGED, config=name) for name in "ab"]
-    found = leader(configs, trials, {"t-a": 0.0, "t-b": 0.0}, None)
+    found = leader(configs, trials, {"t-a": 0.0, "t-b": 0.0}, spec())
     assert found is not None
     assert (found.equal, found.diverged) == (2, True)
 

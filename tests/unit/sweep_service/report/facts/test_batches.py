@@ -10,7 +10,7 @@ from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.model import Outcome
 from sweep_service.report.verdict.ruin import RuinsOf
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import Stage
+from sweep_service.sweep.records import Stage, TrialState
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, crashing
 
@@ -122,11 +122,34 @@ def test_configs_of_different_batches_are_not_compared_nor_excluded() -> None:
     assert ties.get(best, True)
 
 
+def test_a_comparator_that_stands_in_for_the_one_that_was_meant_is_named() -> None:
+    inputs = sweep_inputs(CONFIRM, advantage=0.12)
+    whole = build(inputs).verdict
+    baseline = whole.comparison.comparator_id
+    assert "stands in" not in whole.sentence
+    gone = replace(
+        inputs,
+        trials=tuple(
+            trial.model_copy(update={"state": TrialState.FAILED, "ending": Ending.CRASHED})
+            if (trial.config_id, trial.stage) == (baseline, Stage.CONFIRM)
+            else trial
+            for trial in inputs.trials
+        ),
+    )
+    assert build(gone).verdict.sentence.endswith("DAPO stands in for the baseline, which has no confirm result.")
+    elsewhere = noted(inputs, {seed: [NEW] for seed in range(10, 16)}, baseline)
+    assert build(elsewhere).verdict.sentence.endswith(
+        "DAPO stands in for the baseline, which has no confirm result that trained with torch 2.13.0."
+    )
+
+
 def test_rates_of_ruin_are_of_the_same_batch() -> None:
     crashed = sweep_inputs(CONFIRM, fate=crashing({15}, Ending.CRASHED), advantage=0.12)
     found = build(crashed).verdict.comparison
     tables = ReportTables(noted(crashed, {14: [NEW], 15: [NEW]}))
     counts = RuinsOf.in_tables(tables).counts(found.config_id, 0.05)
-    assert (counts.runs, counts.failed) == (4, 0)
+    assert (counts.runs, counts.failed, counts.ruined_before) == (4, 0, 1)
+    assert counts.spoilt, "what ruined one of its runs elsewhere may ruin others here"
+    assert not build(noted(crashed, {14: [NEW], 15: [NEW]})).verdict.outcome.is_of_these_problems
     silent = ReportTables(noted(crashed, {14: [NEW], 15: []}))  # it died before it noted anything
     assert RuinsOf.in_tables(silent).counts(found.config_id, 0.05).failed == 1

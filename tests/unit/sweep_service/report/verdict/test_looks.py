@@ -10,7 +10,8 @@ from bench.validate_batches import run_part
 from bench.validate_looks import LOOKS, WORLDS, at_look, first_better, seen_of_values, with_values
 from bench.worlds import Drawn
 from sweep_service.report.build import build
-from sweep_service.report.statistics.critical_values import confidence_of, lower_critical
+from sweep_service.report.statistics.critical_values import confidence_of, lower_critical, student_critical
+from sweep_service.report.verdict.interval_basis import interval_basis
 from sweep_service.sweep.records import Stage
 from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 
@@ -18,8 +19,25 @@ from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
 def test_all_looks_together_err_at_most_twice_as_often_as_the_first() -> None:
     errors = [1 - confidence_of(look) for look in range(1, 40)]
     assert errors[:3] == pytest.approx([0.05, 0.025, 0.0125])
-    assert sum(errors) / 2 <= 0.05  # one-sided
+    assert sum(errors) / 2 <= 0.05 + 1e-11  # one-sided
     assert lower_critical(1, 6, confidence=0.975) == pytest.approx(2.9687, abs=1e-4)  # t tables: 98.75 %, 6 df
+
+
+@pytest.mark.parametrize("df", [1, 2, 5, 30])
+def test_every_look_has_a_finite_bound_no_larger_than_bonferronis(df: int) -> None:
+    bounds = [lower_critical(20, df, confidence=confidence_of(look)) for look in range(1, 60)]
+    bonferroni = [student_critical(df, 1 - (1 - confidence_of(look)) / 20) for look in range(1, 60)]
+    assert all(low <= high * (1 + 1e-9) for low, high in zip(bounds, bonferroni, strict=True))
+    assert bounds[:20] == sorted(bounds[:20])
+    assert np.isfinite(bounds).all()
+
+
+@pytest.mark.parametrize("looks", [7, 60])
+def test_a_sweep_of_many_looks_has_a_report(looks: int) -> None:
+    report = build(replace(sweep_inputs(), looks=looks))
+    assert report.verdict.comparison.low < report.verdict.comparison.difference
+    text = interval_basis(report.verdict.comparison, replace(sweep_inputs(), looks=looks))
+    assert ("over 99.99 % instead of 95 %" if looks == 60 else "99.92 % instead of 95 %") in text
 
 
 def test_the_advice_promises_what_the_next_look_can_keep() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.model import Outcome, TrialRow
+from sweep_service.report.model import Outcome, TrialRow, Verdict
 from sweep_service.report.statistics.differences import Arm
 from sweep_service.report.verdict.ruin import RuinsOf, ended_runs
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Stage, Trial
-from tests.unit.sweep_service.report.report_sweeps import sweep_inputs
-from tests.unit.sweep_service.report.report_worlds import CONFIRM
+from tests.unit.sweep_service.report.report_sweeps import on_seeds, sweep_inputs
+from tests.unit.sweep_service.report.report_worlds import CONFIRM, without_luck
 
 LOST = {"state": TrialState.FAILED, "ending": Ending.LOST}
 
@@ -84,6 +84,24 @@ def test_the_sentence_counts_missing_runs() -> None:
     assert f" 2 of 6 runs of {found.label} are missing, 1 more than of the baseline" in build(both).verdict.sentence
     even = without(without(inputs, found.config_id, {10}, **LOST), found.comparator_id, {10}, **LOST)
     assert "missing" not in build(even).verdict.sentence
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_the_seeds_that_the_report_asks_for_decide_the_averages_with_lost_runs_too(lost: int) -> None:
+    asked = seeds_with_lost(6, lost, look=1)
+    assert asked.outcome is Outcome.AHEAD
+    seeds = asked.next.more_seeds
+    assert [seeds_with_lost(6 + more, lost, look=2).outcome for more in (seeds // 2, seeds)] == [
+        Outcome.AHEAD,
+        Outcome.BETTER,
+    ]
+
+
+def seeds_with_lost(seeds: int, lost: int, look: int) -> Verdict:
+    """Return the verdict on a sweep with so many confirm seeds, on the first of which runs of its best were lost."""
+    inputs = without_luck(sweep_inputs(on_seeds(confirm=range(10, 10 + seeds)), advantage=0.3))
+    best = build(inputs).verdict.comparison.config_id
+    return build(replace(without(inputs, best, {*range(10, 10 + lost)}, **LOST), looks=look)).verdict
 
 
 def run(config_id: str, seed: int, **more: object) -> TrialRow:

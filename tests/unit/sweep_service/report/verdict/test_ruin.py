@@ -127,7 +127,9 @@ def test_where_problems_do_not_count_the_word_is_about_these_and_sound_runs(
     sound: tuple[float, float] | None, average: tuple[float, float] | None, clean: bool, outcome: Outcome
 ) -> None:
     found = word(sound, average, 0.02, LEVEL, clean=clean, counted=False)
-    assert found == Judged(outcome, *(average or (None, None)))
+    assert found[:3] == (outcome, *(average or (None, None)))
+    tolerated = 0.03 / LEVEL if (sound, clean) == ((0.03, 0.09), False) and outcome is Outcome.UNDECIDED else None
+    assert found.tolerated == tolerated, "what one bets on is said where sound runs say more than all"
     assert (found.outcome.is_of_these_problems, found.outcome.is_of_all) == (outcome is not Outcome.UNDECIDED, False)
 
 
@@ -233,7 +235,7 @@ def test_a_run_that_failed_by_itself_weakens_what_is_said_more_than_a_lost_one(e
     inputs = without_luck(sweep_inputs(CONFIRM, fate=crashing({10, 11}, end), advantage=0.3))
     found = build(inputs).verdict.comparison
     assert (found.own.runs, found.own.failed, found.num_seeds) == ((6, 2, 4) if counts else (4, 0, 4))
-    assert found.own.bound == pytest.approx(rate_bound(2, 6, 0.025) if counts else rate_bound(0, 4, 0.025))
+    assert found.own.bound == pytest.approx(rate_bound(2, 6, 0.025)), "a lost one counts as ruined in the bound"
     assert found.outcome is (Outcome.UNDECIDED if counts else Outcome.AHEAD)
 
 

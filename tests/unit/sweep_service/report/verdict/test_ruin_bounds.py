@@ -21,7 +21,7 @@ from sweep_service.report.verdict.purchase import _Ask, _sound_runs
 from sweep_service.report.verdict.ruin import RuinsOf, ended_runs
 from sweep_service.report.verdict.ties import tie_set
 from sweep_service.sweep.plan_warnings import _word_of_seeds, plan_warnings
-from sweep_service.sweep.records import Config, Role, Stage
+from sweep_service.sweep.records import Config, Role, Stage, TrialState
 from sweep_service.sweep.spec import SweepSpec
 from tests.unit.sweep_service.report.report_sweeps import SPEC, in_halves, on_seeds, sweep_inputs
 from tests.unit.sweep_service.report.report_worlds import CONFIRM, collapsing, confirms, counted, scored, without_luck
@@ -251,6 +251,23 @@ def test_rewards_whose_worst_nobody_knows_have_no_averages() -> None:
     assert known.comparison.average_low < known.comparison.low
 
 
+def test_a_run_that_diverged_is_no_result_below_the_worst() -> None:
+    inputs = of_rewards(-5.0)
+    one = next(trial for trial in inputs.trials if trial.stage is Stage.TUNE)
+    diverged = one.model_copy(update={"state": TrialState.DIVERGED})
+    trials = tuple(diverged if trial.id == one.id else trial for trial in inputs.trials)
+    found = build(replace(inputs, trials=trials)).verdict
+    assert found.comparison.average_low is not None
+    assert "no objective.diverged" not in found.sentence
+
+
+def test_an_undecided_verdict_says_where_nobody_knows_how_bad_a_ruin_is() -> None:
+    ruined = collapsing(of_rewards(0.0), lambda c, t: confirms(c, t, {10}))
+    verdict = build(ruined).verdict
+    assert (verdict.outcome, verdict.comparison.average_low) == (Outcome.UNDECIDED, None)
+    assert "no objective.diverged below every result" in verdict.sentence
+
+
 def test_configs_that_are_alike_in_sound_runs_and_ruined_make_no_lead() -> None:
     ruin = collapsing(sweep_inputs(CONFIRM | {"objective": {"relevant": 0.04}}), lambda c, t: confirms(c, t, {10}))
     verdict = build(ruin).verdict
@@ -266,6 +283,11 @@ def test_what_a_comparison_shows_to_be_beaten_may_not_be_the_best() -> None:
     assert [member.in_set for member in found.members] == [
         member.config_id != shown.comparator_id for member in found.members
     ]
+    alike = Facts(sweep_inputs(CONFIRM))
+    ahead, behind = (shown.model_copy(update={"outcome": outcome}) for outcome in (Outcome.AHEAD, Outcome.BEHIND))
+    for one, beaten in ((ahead, shown.comparator_id), (behind, shown.config_id)):
+        found = tie_set(alike.rows, alike.arms, alike.sound_arms, RuinsOf.in_tables(alike), 1 - 1e-9, [one])
+        assert not next(member for member in found.members if member.config_id == beaten).in_sound_set
 
 
 def test_no_report_leaves_a_beaten_comparator_among_the_best() -> None:
