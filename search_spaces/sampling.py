@@ -17,7 +17,12 @@ from search_spaces.distributions import Categorical, Fixed, Float, Int, Scalar
 from search_spaces.space import Point, SearchSpace
 from search_spaces.strategies import STRATEGIES, Strategy
 
-_STATES = {"complete": TrialState.COMPLETE, "running": TrialState.RUNNING, "failed": TrialState.FAIL}
+_STATES = {
+    "complete": TrialState.COMPLETE,
+    "running": TrialState.RUNNING,
+    "failed": TrialState.FAIL,
+    "pruned": TrialState.PRUNED,
+}
 _MAX_DRAWS = 100
 
 
@@ -28,14 +33,17 @@ class Observation:
     Attributes:
         number: position in the order of proposals.
         params: the point.
-        value: the objective, the larger the better; None unless complete.
-        state: `running` points repel new ones of `tpe`, `failed` ones teach it nothing; neither is proposed again.
+        value: the objective, the larger the better, or of a pruned point its last value; else None.
+        state: `running` points repel new ones of `tpe`, `pruned` ones count as worse than all complete ones, `failed`
+            ones teach it nothing; none is proposed again.
+        step: for a pruned point how far it got; of two the one that got further counts as better.
     """
 
     number: int
     params: Mapping[str, Scalar]
     value: float | None
-    state: Literal["complete", "running", "failed"]
+    state: Literal["complete", "running", "failed", "pruned"]
+    step: int = 0
 
 
 def propose(space: SearchSpace, strategy: Strategy, seed: int, history: Sequence[Observation]) -> Point | None:
@@ -87,11 +95,18 @@ def _ask_tpe(space: SearchSpace, seed: int, history: Sequence[Observation], seen
             optuna.create_trial(
                 state=_STATES[observation.state],
                 value=observation.value if observation.state == "complete" else None,
+                intermediate_values=_reported(observation),
                 params={name: observation.params[name] for name in distributions},
                 distributions=distributions,
             )
         )
     return _ask_unseen(study, space, seed, seen, _MAX_DRAWS)
+
+
+def _reported(observation: Observation) -> dict[int, float]:
+    """Return the value by which Optuna ranks a pruned point, at its step; nothing for others."""
+    value = observation.value
+    return {} if value is None or observation.state != "pruned" else {observation.step: value}
 
 
 def _ask_unseen(study: optuna.Study, space: SearchSpace, seed: int, seen: set[object], max_draws: int) -> Point | None:

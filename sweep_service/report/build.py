@@ -24,6 +24,7 @@ from trainers.config import TrainingConfig
 def build(inputs: ReportInputs) -> Report:
     """Build the report. Pure: equal inputs give equal reports."""
     facts = Facts(inputs)
+    explored = facts if inputs.before_drops is inputs else Facts(inputs.before_drops)
     return Report(
         inputs_digest=inputs.digest,
         interim=inputs.interim,
@@ -36,12 +37,12 @@ def build(inputs: ReportInputs) -> Report:
         best=card(facts),
         comparisons=list(facts.comparisons),
         budgets=budget_comparisons(facts),
-        claims=claims(facts),
-        exploration=exploration(facts),
-        descriptive=descriptive(facts),
-        grid=grid(facts),
+        claims=claims(explored),
+        exploration=exploration(explored),
+        descriptive=descriptive(explored),
+        grid=grid(explored),
         tradeoff=tradeoff(facts),
-        importance=importance(facts),
+        importance=importance(explored),
         configs=list(facts.ordered),
         trials=list(facts.trials),
         curves=curve_sets(

@@ -92,6 +92,8 @@ def _next_proposal(
 def _observation(config: Config, trials: Sequence[Trial], value: float | None) -> Observation:
     tune = [trial for trial in trials if trial.config_id == config.id and trial.stage is Stage.TUNE]
     params = as_written(config.params)  # configs of before were stored with whatever was given
+    if config.dropped is not None:
+        return Observation(config.number, params, config.dropped.value, "pruned", config.dropped.mark)
     if not all(trial.state.is_over for trial in tune):
         return Observation(config.number, params, None, "running")
     return Observation(config.number, params, value, "failed" if value is None else "complete")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -138,6 +138,25 @@ class ReportInputs:
             self.trials, lambda id_, metric: self.present(id_, metric).values.tolist(), self.sweep.spec
         )
 
+    @property
+    def dropped(self) -> Sequence[Config]:
+        """The configs that `early_stopping` has dropped, by number."""
+        return [config for config in self.configs if config.dropped is not None]
+
+    @cached_property
+    def before_drops(self) -> "ReportInputs":
+        """The rows as they were before the first config was dropped, for what compares all configs of the tune stage.
+
+        They have the tune seeds on which no config had been dropped yet: none, if a rule judged single runs.
+        """
+        judged = [config.dropped for config in self.configs if config.dropped is not None]
+        if not judged:
+            return self
+        first = min(0 if one.seed is not None else one.mark for one in judged)
+        shared = {*self.sweep.spec.seeds.tune[:first]}
+        kept = tuple(trial for trial in self.trials if trial.stage is Stage.CONFIRM or trial.seed in shared)
+        return replace(self, trials=kept)
+
     @cached_property
     def judged_samples(self) -> Mapping[str, int]:
         """Number of judged samples of one evaluation by trial id, where trainers counted them."""
@@ -160,6 +179,8 @@ class ReportInputs:
         ends_well = self.sweep.state in (SweepState.FINALIZING, SweepState.SUCCEEDED)
         left_out = {"epoch", "ended_at", *(["state"] if ends_well else [])}
         digest.update(self.sweep.model_dump_json(exclude=left_out).encode())
+        if self.dropped:
+            digest.update(to_json([config.dropped for config in self.dropped]))
         digest.update(to_json((self.configs, self.trials, self.samples, self.checkpoints, self.problem_counts)))
         for attempt in self.attempts:
             digest.update(to_json((attempt.trial_id, attempt.number, attempt.held_from, attempt.held_s)))

@@ -116,14 +116,17 @@ def _root_mean_square(values: Sequence[float | None]) -> float | None:
 
 
 def in_order(rows: Mapping[str, ConfigRow]) -> list[ConfigRow]:
-    """Order configs: confirmed ones, best first; then the others by tune mean; last those without a result."""
+    """Order configs: confirmed ones, best first; then by tune mean the others, those dropped early after them.
+
+    Last come those without a result.
+    """
 
     def rank(row: ConfigRow) -> tuple[int, float, int]:
         if row.confirm is not None:
             return 0, -row.confirm.mean, row.number
         if row.tune is not None:
-            return 1, -row.tune.mean, row.number
-        return 2, 0.0, row.number
+            return 2 if TrialState.EARLY_STOPPED in row.states else 1, -row.tune.mean, row.number
+        return 3, 0.0, row.number
 
     return sorted(rows.values(), key=rank)
 

@@ -158,6 +158,25 @@ def _stopped_by_hand(facts: Facts) -> Evidence | None:
     return Evidence(text, [trial.id for trial in stopped])
 
 
+def _dropped_early(facts: Facts) -> Evidence | None:
+    """Say which configs a rule has dropped, and what of the report leaves them out."""
+    dropped = facts.inputs.dropped
+    if not dropped:
+        return None
+    rule, space = facts.inputs.sweep.spec.early_stopping, sum(config.is_contender for config in facts.inputs.configs)
+    told = [f"{facts.rows[one.id].label}: {one.dropped.message}" for one in dropped[:_MOST_CONFIGS] if one.dropped]
+    more = [f"and {count(len(dropped) - _MOST_CONFIGS, 'more config')}"] if len(dropped) > _MOST_CONFIGS else []
+    shared = len({trial.seed for trial in facts.inputs.before_drops.trials if trial.stage is Stage.TUNE})
+    basis = f"rests on the first {count(shared, 'tune seed')}, which all of them have" if shared else "is left out"
+    text = (
+        f"early_stopping {rule.rule if rule else ''} dropped {len(dropped)} of {count(space, 'config')}, which were not "
+        f"compared with the others any further. {'; '.join([*told, *more])}. What is said of parameters {basis}; tune "
+        "means of configs that went on look too good, for they are those that looked good."
+    )
+    ids = {one.id for one in dropped}
+    return Evidence(text, [t.id for t in facts.trials if t.config_id in ids and t.state is TrialState.EARLY_STOPPED])
+
+
 def _counting(counted: int, missing: int) -> str:
     """Tell which stopped trials have a result, without a word of those that do not exist."""
     value, nothing = "with what was evaluated by then", "no result"
@@ -265,6 +284,7 @@ SWEEP_RULES: Final = (
             lambda _, failed: f"failed; {'its result is' if failed == 1 else 'their results are'} missing, not zero",
         ),
     ),
+    Rule("DROPPED_EARLY", "A rule of early stopping dropped configs.", _dropped_early),
     Rule("STOPPED_TRIALS", "Somebody stopped trials while the sweep went on.", _stopped_by_hand),
     Rule("MIXED_VERSIONS", "Trials had different versions of a package, or other hardware.", _mixed_versions),
     Rule("OTHER_PROBLEMS", "Trials were evaluated on different problems.", _other_problems),

@@ -230,6 +230,7 @@ def _others(facts: Facts, row: ConfigRow) -> list[str]:
                 chosen = other.id in facts.candidates
                 so_far = " so far" if facts.inputs.interim else ""
                 text += f"; chosen too, without a confirm result{so_far}" if chosen else "; not confirmed"
+                text += ", dropped early" if facts.configs[other.id].dropped else ""
                 text += ", the first below the line" if other.id == first else ""
             texts.append(f"{text}{_ruined(other)}.")
     return texts[:_MOST_OTHERS]

@@ -95,7 +95,10 @@ def test_paired_trains_no_further_seed_of_what_is_proved_worse(
     assert {trial.ending for trial in stopped} == {Ending.EARLY_STOPPED}
     assert all("proves it worse" in (trial.message or "") for trial in stopped)
     confirmed = {trial.config_id for trial in store.list_trials(sweep_id) if trial.stage is Stage.CONFIRM}
-    assert {config.params["quality"] for config in store.list_configs(sweep_id) if config.id in confirmed} == {0.56, 0.1}
+    assert {config.params["quality"] for config in store.list_configs(sweep_id) if config.id in confirmed} == {
+        0.56,
+        0.1,
+    }
     told = [event.data for event in store.list_events(sweep_id) if event.type == "config.dropped"]
     assert [Judgement.model_validate(data) for data in told] == [j for j in store.judgements(sweep_id) if j.dropped]
 
