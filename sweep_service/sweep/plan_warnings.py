@@ -5,6 +5,7 @@ from typing import Final
 
 from sweep_service.sweep.beta_design import beta_design_warnings
 from sweep_service.sweep.cost import Measured, shapes
+from sweep_service.sweep.early_stopping import looks_at_all
 from sweep_service.sweep.objective import COUNTED, how_to_count
 from sweep_service.sweep.own_trainer import OwnTrainer
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
@@ -29,9 +30,10 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
         measured: figures of a probe of the same shape.
         guessed: true if neither earlier trials nor a probe say what a trial costs.
     """
+    of_any = [*_space_warnings(spec), *_seed_warnings(spec), *_early_stopping_warnings(spec)]
     if spec.trainer is not None:
-        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *_space_warnings(spec), *_seed_warnings(spec)]
-    warnings = [*_training_warnings(spec, guessed=guessed), *_space_warnings(spec), *_seed_warnings(spec)]
+        return [*_own_trainer_warnings(spec.trainer, guessed=guessed), *of_any]
+    warnings = [*_training_warnings(spec, guessed=guessed), *of_any]
     if not spec.baselines.ppo_clip:
         warnings.append("no PPO-clip baseline: the report has nothing to compare with")
     warnings += beta_design_warnings(spec)
@@ -46,6 +48,19 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
     if too_few := problems_warning(spec, figures.validation_groups or figures.validation_problems):
         warnings.append(too_few)
     return warnings
+
+
+def _early_stopping_warnings(spec: SweepSpec) -> list[str]:
+    """Say what a rule of early stopping may cost, and what the report then cannot say."""
+    rule = spec.early_stopping
+    if rule is None:
+        return []
+    given_up = (
+        "what the report says of parameters rests on the tune seeds before the first config is dropped"
+        if looks_at_all(rule)
+        else "the report says nothing of parameters once a config is dropped"
+    )
+    return [f"early_stopping {rule.rule}: trials and hours are those without it, at the worst; {given_up}"]
 
 
 def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:

@@ -169,8 +169,8 @@ def _dropped_early(facts: Facts) -> Evidence | None:
     shared = len({trial.seed for trial in facts.inputs.before_drops.trials if trial.stage is Stage.TUNE})
     basis = f"rests on the first {count(shared, 'tune seed')}, which all of them have" if shared else "is left out"
     text = (
-        f"early_stopping {rule.rule if rule else ''} dropped {len(dropped)} of {count(space, 'config')}, which were not "
-        f"compared with the others any further. {'; '.join([*told, *more])}. What is said of parameters {basis}; tune "
+        f"early_stopping {rule.rule if rule else ''} dropped {len(dropped)} of {count(space, 'config')}: from then on "
+        f"nothing compares them with the others. {'; '.join([*told, *more])}. What is said of parameters {basis}; tune "
         "means of configs that went on look too good, for they are those that looked good."
     )
     ids = {one.id for one in dropped}

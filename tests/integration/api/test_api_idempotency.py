@@ -23,6 +23,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"resources": {"max_parallel": 1}},
     {"retries": {"max_crashes": 0}},
     {"probe": "first"},
+    {"early_stopping": {"rule": "asha"}},
     {"benchmarks": {"names": ["arithmetic"], "of": "all"}},
 )
 """A change in each section of the spec."""

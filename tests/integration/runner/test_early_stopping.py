@@ -1,7 +1,9 @@
 """Rules that drop configs in a real runner: what is trained, what is stored, and the same after kills."""
 
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.waiting import PATIENT_S, wait_until
 
 PROGRAM = """
 import json, random, sys, time
+from functools import partial
 from pathlib import Path
 options = {name: Path(value) for name, value in zip(sys.argv[1::2], sys.argv[2::2])}
 config, output = json.loads(options["--config"].read_text()), options["--output"]
@@ -162,18 +165,27 @@ def test_killed_at_any_moment_paired_decides_as_if_undisturbed(
 ) -> None:
     undisturbed = submit_and_claim(store, sweep(tmp_path, "paired"))
     run(settings, store, undisturbed, ray)
-    expected = [one.model_dump(exclude={"config_id", "rival"}) for one in store.judgements(undisturbed.sweep_id)]
     fence = submit_and_claim(store, sweep(tmp_path, "paired", name="killed"))
-    for ended in (4, 11, 18, 20):
+    for ended in (4, 11, 18, 20, 23):
         with runner(settings, fence, ray) as process:
-            wait_until("trials have ended", lambda: _over(store, fence.sweep_id) >= ended or process.poll() is not None)
+            wait_until("trials have ended", partial(_has_ended, store, fence.sweep_id, ended, process))
             process.kill()
-            process.wait()
-        claimed = store.claim("test", 60, sweep_id=fence.sweep_id) if False else store.get_sweep(fence.sweep_id)
+        store.release_lease(fence)
+        claimed = store.claim("test", 60)
+        assert claimed is not None
         fence = Fence(fence.sweep_id, claimed.epoch)
     run(settings, store, fence, ray)
-    assert [one.model_dump(exclude={"config_id", "rival"}) for one in store.judgements(fence.sweep_id)] == expected
+    (found, expected) = (decided(store, sweep_id) for sweep_id in (fence.sweep_id, undisturbed.sweep_id))
+    assert found == expected
+    assert tuned(store, fence.sweep_id).keys() == tuned(store, undisturbed.sweep_id).keys()
 
 
-def _over(store: Store, sweep_id: str) -> int:
-    return sum(trial.state.is_over for trial in store.list_trials(sweep_id))
+def decided(store: Store, sweep_id: str) -> list[dict[str, Any]]:
+    """Return the judgements of a sweep, with qualities for ids, which differ between sweeps."""
+    quality = {config.id: config.params["quality"] for config in store.list_configs(sweep_id)}
+    own = [one.model_dump() for one in store.judgements(sweep_id)]
+    return [one | {"config_id": quality[one["config_id"]], "rival": quality.get(one["rival"])} for one in own]
+
+
+def _has_ended(store: Store, sweep_id: str, number: int, process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None or sum(one.state.is_over for one in store.list_trials(sweep_id)) >= number

@@ -122,24 +122,27 @@ def test_tpe_sees_the_whole_history_and_is_asked_in_the_same_space(monkeypatch: 
     studies = list[optuna.Study]()
     new_study = sampling.new_study
     monkeypatch.setattr(sampling, "new_study", lambda sampler: studies.append(new_study(sampler)) or studies[-1])
-    points = [item.params for item in sweep(MIXED, "random", 4)]
+    points = [item.params for item in sweep(MIXED, "random", 5)]
     history = [
         Observation(0, points[0], 0.25, "complete"),
         Observation(1, points[1], None, "failed"),
         Observation(2, points[2], None, "running"),
         Observation(3, points[3], -1.5, "complete"),
+        Observation(4, points[4], 0.75, "pruned", 120),
     ]
     studies.clear()
     propose(MIXED, "tpe", 7, history[::-1])
     (study,) = studies
-    told, asked = study.trials[:4], study.trials[4:]
+    told, asked = study.trials[:5], study.trials[5:]
+    assert [trial.intermediate_values for trial in told] == [{}, {}, {}, {}, {120: 0.75}]
     assert [(trial.number, trial.state.name, trial.value, trial.params | {"steps": 480}) for trial in told] == [
         (0, "COMPLETE", 0.25, points[0]),
         (1, "FAIL", None, points[1]),
         (2, "RUNNING", None, points[2]),
         (3, "COMPLETE", -1.5, points[3]),
+        (4, "PRUNED", None, points[4]),
     ]
-    assert [trial.distributions for trial in (*told, *asked)] == 5 * [
+    assert [trial.distributions for trial in (*told, *asked)] == 6 * [
         {
             "beta": FloatDistribution(0, 1),
             "epsilon": FloatDistribution(0.15, 0.3, step=0.01),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from search_spaces.sampling import Observation
 from search_spaces.space import SearchSpace
 from search_spaces.strategies import DRAWING
 from sweep_service.intake.spec_check import parse_spec
@@ -12,7 +13,7 @@ from sweep_service.sweep.baselines import clipped
 from sweep_service.sweep.extension import Extension, extended
 from sweep_service.sweep.objective import choose
 from sweep_service.sweep.plan import first_records, stage_counts
-from sweep_service.sweep.records import Config, Curve, Role, Stage, Sweep, Trial, TrialState
+from sweep_service.sweep.records import Config, Curve, Judgement, Role, Stage, Sweep, Trial, TrialState
 from tests.stored_sweeps import make_sweep
 from trainers.config import TrainingConfig
 
@@ -290,3 +291,34 @@ def test_tpe_goes_on_from_its_rows_while_confirm_trials_run() -> None:
     assert [len(records[1]) if records else 0 for records in proposed] == [1, 1]
     assert len({records[0][0].id for records in proposed if records}) == 1
     assert next_records(sweep, configs, trials, curves(trials, values), may_propose=False) is None
+
+
+def dropped_at(config: Config, step: int, value: float) -> Config:
+    said = Judgement(config_id=config.id, dropped=True, seed=0, mark=step, value=value, bound=1.0)
+    return config.model_copy(update={"dropped": said})
+
+
+def test_what_was_dropped_gets_no_further_seed_and_is_never_confirmed() -> None:
+    sweep, configs, trials = sweep_of(seeds={"tune": [0, 1], "confirm": {"top_k": 1, "seeds": [10]}})
+    best, *others = [config for config in configs if config.is_contender]
+    rows = [dropped_at(best, 8, 0.9), *others, *(config for config in configs if not config.is_contender)]
+    values = {config.id: 0.9 if config.id == best.id else 0.1 * config.number for config in configs}
+    given = ended([trial for trial in trials if (trial.config_id, trial.seed) != (best.id, 1)])
+    changed, new = following(sweep, rows, given, curves(given, values))
+    assert not changed or all(config.id != best.id for config in changed)
+    assert {trial.stage for trial in new} == {Stage.CONFIRM}
+    assert best.id not in {trial.config_id for trial in new}
+
+
+def test_a_dropped_point_is_told_as_pruned_with_its_last_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[Observation]()
+    monkeypatch.setattr("sweep_service.runner.stages.propose", lambda *given: told.extend(given[-1]))
+    sweep, configs, trials = sweep_of(
+        space={"loss.beta1": BETA}, search={"strategy": "tpe", "num_configs": 3}, baselines={"dapo": True}
+    )
+    records = next_records(sweep, configs, ended(trials), [])
+    assert (records, told) == (None, [])
+    point = configs[0].model_copy(update={"roles": (Role.SPACE,), "params": {"loss.beta1": 0.25}})
+    rows = [dropped_at(point, 8, 0.125), *configs[1:]]
+    next_records(sweep, rows, trials, [])  # while its trial still saves
+    assert [(one.state, one.value, one.step) for one in told] == [("pruned", 0.125, 8)]

@@ -7,7 +7,7 @@ import pytest
 from sweep_service.runner.wishes import Halt, Interruption, Wishes
 from sweep_service.store import Store
 from sweep_service.sweep.endings import Ending
-from sweep_service.sweep.records import DesiredState, SweepState
+from sweep_service.sweep.records import DesiredState, Judgement, SweepState
 from tests.stored_sweeps import start
 
 
@@ -47,6 +47,24 @@ def test_one_trial_is_halted_alone_unless_its_sweep_is(store: Store, monkeypatch
     assert wishes.halt(other) == Halt(Ending.PAUSED, 600.0)
     store.request_cancel(sweep.id)
     assert wishes.halt(kept) == Halt(Ending.CANCELLED, 0.0)
+
+
+def test_a_trial_of_a_dropped_config_is_halted_with_the_reason(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep_service.runner.wishes.READ_EVERY_S", -1.0)
+    sweep, fence = start(store, early_stopping="asha", baselines={})
+    wishes = Wishes(store, sweep.id)
+    first, second, *_ = store.list_trials(sweep.id)
+    for trial in (first, second):
+        store.start_attempt(fence, trial.id, "/data/{attempt}")
+    said = {"dropped": True, "seed": 0, "mark": 4, "value": 0.1, "bound": 0.5, "message": "it is the worst"}
+    store.judge(fence, [Judgement(config_id=second.config_id, **said)])
+    assert [wishes.halt(one.id) for one in (first, second)] == [
+        None,
+        Halt(Ending.EARLY_STOPPED, 600.0, "it is the worst"),
+    ]
+    assert wishes.some_end
+    store.request_stop(second.id, counts=True)
+    assert wishes.halt(second.id) == Halt(Ending.STOPPED, 600.0), "a person's word counts more"
 
 
 def test_a_pause_is_kept_until_a_cancel_takes_its_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,17 @@ from sweep_service.store.database import open_engine
 from sweep_service.sweep.added_benchmarks import AddedBenchmarks
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Attempt, Config, CostProbe, Evaluation, ProbeState, Sweep, SweepState, Trial
+from sweep_service.sweep.records import (
+    Attempt,
+    Config,
+    CostProbe,
+    Evaluation,
+    Judgement,
+    ProbeState,
+    Sweep,
+    SweepState,
+    Trial,
+)
 from sweep_service.sweep.shares import Part
 from sweep_service.sweep.sweep_filter import SweepFilter
 from tests import stored_sweeps as sweeps
@@ -32,8 +42,8 @@ READS = re.findall(
     r"\w+",
     """
     answered attempts_of behind benchmark_results chunks_behind close count_rows count_runs count_trials
-    crashed_probes curves deletions deletions_in_mlflow evaluations_behind events_offset find_probe find_report
-    get_report get_sweep get_trial get_work has_lease is_held kept_models last_event last_points last_probe
+    crashed_probes curves deletions deletions_in_mlflow dropped_running evaluations_behind events_offset find_probe
+    find_report get_report get_sweep get_trial get_work has_lease is_held judgements kept_models last_event last_points last_probe
     last_samples list_attempts list_configs list_evaluations list_events list_samples list_sweeps list_trials
     metric_keys new_points newest_checkpoint newest_checkpoints next_late open_deletions problem_counts projectable
     projecting projection_left projections_requested report_digest report_failure report_requested ruined_trials
@@ -97,6 +107,7 @@ def play(store: Store, name: str) -> Scene:
     sweeps.ingest(store, fence, attempt, [*sweeps.training_events(1, 4)])
     store.set_held(fence, attempt, 2.5)
     store.request_stop(running.id, counts=True)
+    store.judge(fence, [judgement(done.config_id, dropped=False)])
     measured, pending, _ = sweeps.add_missing_evaluations(store, fence)
     sweeps.measure(store, fence, measured, {"arithmetic": 2})
     probe = store.start_probe(fence, "shape", "CPU", {}, 0.5)
@@ -124,6 +135,10 @@ def end(store: Store, scene: Scene) -> None:
     store.release_lease(scene.fence)
     store.put_report(scene.id, "four", {"md": b"final"})
     store.set_report_failure(scene.id, "no room")
+
+
+def judgement(config_id: str, *, dropped: bool) -> Judgement:
+    return Judgement(config_id=config_id, dropped=dropped, seed=None, mark=3, value=-0.1, bound=-0.05, message="worse")
 
 
 def config_of(store: Store, scene: Scene) -> Config:
@@ -184,6 +199,7 @@ RUNNING: Mapping[str, Write] = {
     "ingest": lambda store, own: store.ingest(
         own.fence, own.attempt, offset := store.events_offset(own.attempt), offset + 9, recorded(first=5)
     ),
+    "judge": lambda store, own: store.judge(own.fence, [judgement(own.waiting.config_id, dropped=True)]),
     "lose_probe": lambda store, own: store.lose_probe(own.fence, 1.0),
     "mark_probe": lambda store, own: store.mark_probe(own.fence, own.probe, 9.0, ["sampling"]),
     "put_interim_report": lambda store, own: store.put_interim_report(own.id, "new", {"md": b"new"}),

@@ -49,7 +49,15 @@ def test_a_sweep_shows_what_it_is_on_its_way_to() -> None:
 
 
 def test_what_the_states_of_a_trial_mean() -> None:
-    assert having(TrialState, "is_over") == {"SUCCEEDED", "DIVERGED", "FAILED", "CANCELLED", "STOPPED", "DISCARDED"}
+    assert having(TrialState, "is_over") == {
+        "SUCCEEDED",
+        "DIVERGED",
+        "FAILED",
+        "CANCELLED",
+        "STOPPED",
+        "DISCARDED",
+        "EARLY_STOPPED",
+    }
     assert having(TrialState, "has_result") == {"SUCCEEDED", "DIVERGED", "STOPPED"}
     assert having(TrialState, "evaluations_count") == {"SUCCEEDED", "STOPPED"}
     assert having(TrialState, "went_wrong") == {"DIVERGED", "FAILED"}
@@ -63,7 +71,7 @@ def test_a_stop_by_hand_takes_the_place_of_what_would_be_tried_again_and_of_noth
     assert (MEANINGS[stop.ending].state, MEANINGS[stop.ending].outcome) == (state, AttemptOutcome.STOPPED)
     assert state.has_result is counts
     own_endings = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
-    assert own_endings == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
+    assert own_endings == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET", "EARLY_STOPPED"}
 
 
 def test_the_log_is_named_where_it_may_tell_more() -> None:
