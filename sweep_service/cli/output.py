@@ -239,7 +239,8 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def counts_text(counts: Mapping[TrialState, int], to_come: int) -> str:
     """Return the number of trials in each state, such as `12 of 30 ended, 1 failed, 2 running, 6 yet to be chosen`."""
     done = sum(count for state, count in counts.items() if state.is_over)
-    shown = [state for state in TrialState if state not in (TrialState.PENDING, TrialState.SUCCEEDED)]
+    ended = (TrialState.FAILED, TrialState.DIVERGED, TrialState.CANCELLED, TrialState.STOPPED, TrialState.DISCARDED)
+    shown = (*ended, TrialState.EARLY_STOPPED, TrialState.RUNNING)
     parts = [f"{counts[state]} {state.value.lower().replace('_', ' ')}" for state in shown if counts.get(state)]
     later = [f"{to_come} yet to be chosen"] if to_come else []
     return ", ".join([f"{done} of {sum(counts.values()) + to_come} ended", *parts, *later])

@@ -106,6 +106,7 @@ def test_paired_trains_no_further_seed_of_what_is_proved_worse(
     assert [Judgement.model_validate(data) for data in told] == [j for j in store.judgements(sweep_id) if j.dropped]
 
 
+@pytest.mark.long
 def test_rungs_let_only_the_best_go_on_after_a_quarter_and_half_of_the_seeds(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_rungs_let_only_the_best_go_on_after_a_quarter_and_half_of_the_seeds(
     assert succeeded[0.2] <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", ["median", "asha"])
 def test_rules_by_arrival_end_runs_midway(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path, rule: str
@@ -136,6 +138,7 @@ def test_rules_by_arrival_end_runs_midway(
     assert states[0.6] == [TrialState.SUCCEEDED]
 
 
+@pytest.mark.long
 def test_a_config_that_was_dropped_is_taken_back_with_all_its_trials(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -22,7 +22,9 @@ def numbers(schema: dict[str, Any], node: dict[str, Any], path: Place, document:
     if node.get("type") in ("integer", "number") and "const" not in node:
         yield path, document, node
     properties = node.get("properties", {})
-    tags = {tag: properties[tag]["const"] for tag in ("name", "mode", "shape") if "const" in properties.get(tag, {})}
+    tags = {
+        tag: properties[tag]["const"] for tag in ("name", "mode", "shape", "rule") if "const" in properties.get(tag, {})
+    }
     if "enum" in properties.get("shape", {}):
         tags = {"shape": properties["shape"]["enum"][0]}
     for name, inner in properties.items():
