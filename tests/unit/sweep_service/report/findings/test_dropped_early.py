@@ -80,6 +80,6 @@ def test_a_dropped_config_comes_after_all_that_went_on(seed: int | None, mark: i
 
 
 def test_a_drop_is_part_of_what_names_a_report() -> None:
-    inputs, worst = dropping(None, 3)
+    inputs, _ = dropping(None, 3)
     undropped = tuple(config.model_copy(update={"dropped": None}) for config in inputs.configs)
     assert inputs.digest != replace(inputs, configs=undropped).digest
