@@ -7,6 +7,7 @@ from typing import Any, Final
 from sweep_service.runner.wishes import Wishes
 from sweep_service.stopping.table import judge
 from sweep_service.store import Fence, Store
+from sweep_service.sweep.early_stopping import looks_at_all
 from sweep_service.sweep.objective import objective_metrics
 
 ASK_EVERY_S: Final = 1.0
@@ -26,8 +27,10 @@ class EarlyStops:
         self._changed, self._asked_at = True, float("-inf")
 
     def note_events(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Note new events of a trial that runs."""
-        self._changed = self._changed or any(event["type"] == "evaluation" for event in events)
+        """Note new events of a trial that runs, on which only rules that judge single runs depend."""
+        rule = self._wishes.sweep.spec.early_stopping
+        if rule is not None and not looks_at_all(rule):
+            self._changed = self._changed or any(event["type"] == "evaluation" for event in events)
 
     def look(self) -> None:
         """Ask the rule until it has nothing more to say, if something has changed; dropped trials are to end."""
