@@ -176,7 +176,7 @@ def main() -> int:
             firsts = [pair for part in parts for pair in part.result()]
             print(line(name, [aware for aware, _ in firsts]), flush=True)
             print(line(f"{name}, each look as if it were the first", [plain for _, plain in firsts]), flush=True)
-            missed |= bound([aware for aware, _ in firsts]) > FALSE
+            missed |= sum(aware is not None for aware, _ in firsts) > FALSE * len(firsts)
     return int(missed)
 
 
