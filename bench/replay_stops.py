@@ -2,8 +2,8 @@
 
     python bench/replay_stops.py [--grids 1000] [--processes 2] [--only WORLD]    the table of docs/early_stopping.md
 
-The exit code is 1 if `paired` drops all that lie within what matters of the best in more than its level of the grids of
-a world, or `rungs` trains more than its share.
+The exit code is 1 if `paired` drops the best in more than its level of the grids of a world without ruin that shows late,
+or `rungs` trains more than its share.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.stop_worlds import LAST, UNIT, WORLDS, Floats, Grid
+from bench.stop_worlds import LAST, RISKY, UNIT, WORLDS, Floats, Grid
 from sweep_service.stopping import asha, median, paired, rungs
 from sweep_service.stopping.standing import Run, Standing
 from sweep_service.sweep.records import Judgement
@@ -173,7 +173,8 @@ def main() -> int:
             near_text = f"{near.mean():.1%} ({upper(near):.1%})"
             figures = f"{share.mean():.0%} | {regret.mean():.2f} | {(regret <= 1).mean():.1%} | {lost.mean():.1%}"
             print(f"| {world} | {name} | {figures} | {near_text} |", flush=True)
-            failed |= (name == "paired" and near.mean() > LEVEL) or (name == "rungs" and share.mean() > rungs.SHARE)
+            failed |= name == "paired" and lost.mean() > LEVEL and world != RISKY
+            failed |= name == "rungs" and share.mean() > rungs.SHARE
     return int(failed)
 
 

@@ -2,7 +2,7 @@
 
 from sweep_service.errors import SpecError
 from sweep_service.sweep.early_stopping import Median, Paired, Rungs, looks_at_all
-from sweep_service.sweep.plan import most_points
+from sweep_service.sweep.plan import droppable
 from sweep_service.sweep.spec import MIN_SEEDS, SweepSpec
 
 _RULE = "/early_stopping/rule"
@@ -16,14 +16,14 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
     if looks_at_all(rule) and not spec.search.is_grid:
         why = f"{rule.rule} compares all configs on the same seeds, and {spec.search.strategy} draws them one by one"
         return [SpecError(_RULE, f"{why}; use search.strategy grid, or rule median or asha")]
-    errors, contenders = list[SpecError](), most_points(spec)
+    errors, contenders = list[SpecError](), droppable(spec)
     least_seeds = MIN_SEEDS + 1 if isinstance(rule, Paired) else 2 if isinstance(rule, Rungs) else 1
     if seeds < least_seeds:
         why = f"{rule.rule} saves nothing with {seeds} tune seeds: its first look comes after {least_seeds - 1}"
         errors.append(SpecError("/seeds/tune", f"{why}; list {least_seeds} or more, or use rule median or asha"))
     kept = max(1, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
     if contenders <= kept:
-        why = f"{rule.rule} saves nothing: it never drops the last {kept}, and the space has {contenders}"
+        why = f"{rule.rule} saves nothing: it never drops the last {kept}, and the space has {contenders} that are no baseline"
         errors.append(SpecError(_RULE, f"{why}; leave early_stopping out, or vary more values"))
     elif isinstance(rule, Median) and contenders <= rule.min_runs:
         why = f"{rule.min_runs} other runs of a seed never come together with {contenders} configs"
@@ -32,12 +32,18 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
 
 
 def extension_errors(spec: SweepSpec, more: SweepSpec) -> list[SpecError]:
-    """Refuse to give a sweep more seeds or configs than those for which its rule was planned.
+    """Refuse to give a sweep more seeds or configs than those for which its rule was planned, or to confirm more.
 
     Args:
         spec, more: the spec before and after.
     """
-    if spec.early_stopping is None or not looks_at_all(spec.early_stopping):
+    if spec.early_stopping is None:
+        return []
+    before, after = (one.seeds.confirm.top_k if one.seeds.confirm else 1 for one in (spec, more))
+    if after > before:
+        text = f"{spec.early_stopping.rule} may have left no more than {before} configs; confirm as many, or submit a new sweep"
+        return [SpecError("/seeds/confirm/top_k", text)]
+    if not looks_at_all(spec.early_stopping):
         return []
     text = f"{spec.early_stopping.rule} was planned for the seeds and configs that the sweep began with"
     remedy = "submit a new sweep, and join both with `sweeps compare`"

@@ -1,6 +1,6 @@
 """Requests that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from sweep_service.errors import Conflict, NotFound
@@ -12,7 +12,7 @@ from sweep_service.sweep.budget import left_s
 from sweep_service.sweep.evaluations import evaluations_to_reopen, missing_evaluations
 from sweep_service.sweep.extension import draws_more, reopened_endings
 from sweep_service.sweep.objective import leader
-from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState, Work
+from sweep_service.sweep.records import Evaluation, Stage, Sweep, SweepState, Trial, TrialState, Work
 
 
 class VerbRules(ServicePart):
@@ -53,7 +53,9 @@ class VerbRules(ServicePart):
         if spec == sweep.spec:
             return sweep
         again = reopened_endings(sweep, spec)
-        ids = [work.id for work in self._works(sweep_id) if work.ending in again] if again else []
+        dropped = {config.id for config in self.store.list_configs(sweep_id) if config.dropped}
+        works = self._works(sweep_id) if again else []
+        ids = [work.id for work in works if work.ending in again and not _tunes_one_of(work, dropped)]
         drawn = [*draws_more(sweep.spec, spec), *(["trials"] if ids else [])]
         data = {"changes": raw, "draws_more": drawn, "by": by}
         return self.store.give_more(sweep, spec, ids, "sweep.extended", data)
@@ -68,7 +70,9 @@ class VerbRules(ServicePart):
         sweep = self.store.get_sweep(sweep_id)
         ended = {TrialState.FAILED, *([TrialState.CANCELLED] if sweep.state is SweepState.FAILED else [])}
         works = self.store.list_trials(sweep_id) if sweep.has_trained else self._works(sweep_id)
-        return self._retry(sweep, [work for work in works if work.state in ended], by)
+        dropped = {config.id for config in self.store.list_configs(sweep_id) if config.dropped}
+        again = [work for work in works if work.state in ended and not _tunes_one_of(work, dropped)]
+        return self._retry(sweep, again, by)
 
     def _works(self, sweep_id: str) -> list[Work]:
         return [*self.store.list_trials(sweep_id), *self.store.list_evaluations(sweep_id)]
@@ -89,10 +93,11 @@ class VerbRules(ServicePart):
         if trial.state.is_over and trial.state not in again:
             stopped = "only one that FAILED, or was stopped, can be tried again"
             raise Conflict(f"trial {trial_id} is {trial.state}; {stopped}")
-        if trial.state is TrialState.EARLY_STOPPED:
-            same = (trial.config_id, trial.state)
-            return self._retry(sweep, [one for one in trials if (one.config_id, one.state) == same], by)
-        return self._retry(sweep, [trial] if trial.state.is_over else [], by)
+        stopped = (
+            (trial.config_id, TrialState.EARLY_STOPPED) if trial.state.is_over and trial.stage is Stage.TUNE else ()
+        )
+        taken_back = [one for one in trials if (one.config_id, one.state) == stopped and one is not trial]
+        return self._retry(sweep, [trial, *taken_back] if trial.state.is_over else [], by)
 
     def stop_trial(self, trial_id: str, *, counts: bool, by: str | None = None) -> Sweep:
         """Stop one trial while its sweep goes on; one that runs saves first, and gives its slot back.
@@ -190,6 +195,11 @@ class VerbRules(ServicePart):
         """
         self.store.request_report(sweep_id, by)
         return self.store.get_sweep(sweep_id)
+
+
+def _tunes_one_of(work: Work, config_ids: Collection[str]) -> bool:
+    """Return True for a tune trial of one of these configs."""
+    return isinstance(work, Trial) and work.stage is Stage.TUNE and work.config_id in config_ids
 
 
 def _check_trains(sweep: Sweep) -> None:

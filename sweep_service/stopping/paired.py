@@ -2,7 +2,9 @@
 
 After each seed, from the third on, every contender that is left is compared with every other one, seed by seed. The
 bound is Dunnett's, one-sided, at the level over the number of looks, for all contenders that the sweep began with. The
-best one is dropped only if one of these comparisons is wrong, which over all looks happens in at most the level.
+best one is dropped only if one of these comparisons is wrong, which over all looks happens in at most the level, if
+runs to come are like those so far: a rival that is ruined in some runs, but in none of the first, looks better than it
+is. The `top_k` best so far always go on.
 """
 
 import math
@@ -38,7 +40,8 @@ def judge(standing: Standing, level: float) -> list[Judgement]:
     ]
     pairs, family = Pairs(arms), len(standing.runs) - 1
     found = [_judgement(arm.config_id, pairs, arms, family, 1 - 2 * level / len(times), look) for arm in arms]
-    return standing.carried_out(found)
+    means = {config_id: mean for config_id, mean in standing.means(look).items() if mean is not None}
+    return standing.carried_out(found, sorted(means, key=lambda one: -means[one])[: standing.top_k])
 
 
 def _ruined(standing: Standing, config_id: str, look: int) -> bool:

@@ -5,7 +5,6 @@ late, and hardly worse elsewhere (docs/early_stopping.md).
 """
 
 from collections.abc import Mapping
-from statistics import fmean
 from typing import Final, NamedTuple
 
 from sweep_service.report.formatting import count
@@ -59,13 +58,7 @@ def judge(standing: Standing) -> list[Judgement]:
     look = standing.next_look(plan)
     if look is None:
         return []
-    results = {config_id: standing.results(config_id, look) for config_id in standing.left}
-    by_seed = [[one[seed] for one in results.values() if seed in one] for seed in standing.seeds[:look]]
-    usual = {seed: fmean(values) for seed, values in zip(standing.seeds, by_seed, strict=False) if values}
-    values = {
-        config_id: fmean(value - usual[seed] for seed, value in one.items()) if one else None
-        for config_id, one in results.items()
-    }
+    values = standing.means(look)
     ranked = sorted((value for value in values.values() if value is not None), reverse=True)
     bound = ranked[min(plan[look], len(ranked)) - 1] if ranked else None
     return standing.carried_out(

@@ -4,11 +4,16 @@ A contender is a point of the space. Baselines are none: no rule sees them, so n
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Final
 
 from sweep_service.sweep.records import Judgement
+
+_ROUNDING: Final = 1e-9
+"""Largest difference of values that are equal but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,11 @@ class Run:
     """True if it diverged, or was ended because it was ruined."""
 
     def value_at(self, step: int, last: int) -> float | None:
-        """Return the mean of the last evaluations at or before a step; None unless one at or after it is recorded."""
+        """Return the mean of the last evaluations up to the first one from a step on; None before that is recorded."""
         if not self.steps or self.steps[-1] < step:
             return None
-        before = [value for at, value in zip(self.steps, self.values, strict=True) if at <= step]
-        return fmean(before[-last:]) if before else None
+        place = bisect_left(self.steps, step) + 1
+        return fmean(self.values[max(0, place - last) : place])
 
 
 @dataclass(frozen=True)
@@ -55,25 +60,54 @@ class Standing:
         dropped = {one.config_id for one in self.judged if one.dropped and not one.taken_back}
         return [config_id for config_id in self.runs if config_id not in dropped]
 
-    def carried_out(self, judgements: Sequence[Judgement]) -> list[Judgement]:
+    def carried_out(self, judgements: Sequence[Judgement], best: Sequence[str] = ()) -> list[Judgement]:
         """Return the judgements with a drop of each contender whose value lies below its bound, as far as it may be.
 
-        The worst come first. One that somebody has taken back goes on, and `top_k` are left. Judgements of what has
-        been dropped before are left out.
+        The worst come first, each by its worst judgement. One that somebody has taken back goes on, and `top_k` are
+        left that may have a result. Judgements of what has been dropped before are left out.
+
+        Args:
+            best: contenders that go on in any case.
         """
         left = set(self.left)
         own = [one for one in judgements if one.config_id in left]
-        kept = {one.config_id for one in self.judged if one.taken_back}
-        below = [one for one in own if _margin(one) < 0 and one.config_id not in kept]
-        worst_first = dict.fromkeys(one.config_id for one in sorted(below, key=_margin))
-        drops = set([*worst_first][: max(0, len(left) - self.top_k)])
-        return [one.model_copy(update={"dropped": one.config_id in drops and _margin(one) < 0}) for one in own]
+        kept = {one.config_id for one in self.judged if one.taken_back} | {*best}
+        below = (one for one in sorted(own, key=_margin) if _margin(one) < -_ROUNDING and one.config_id not in kept)
+        worst: dict[str, Judgement] = {}
+        for one in below:
+            worst.setdefault(one.config_id, one)
+        spare = sum(not self.is_hopeless(config_id) for config_id in left) - self.top_k
+        drops = list[Judgement]()
+        for one in worst.values():
+            hopeless = self.is_hopeless(one.config_id)
+            if hopeless or spare > 0:
+                drops.append(one)
+                spare -= not hopeless
+        return [one.model_copy(update={"dropped": any(one is drop for drop in drops)}) for one in own]
+
+    def is_hopeless(self, config_id: str) -> bool:
+        """Return True if none of a contender's runs that are over has a result that counts, so that none is chosen."""
+        over = [run for run in self.runs[config_id].values() if run.is_over]
+        return bool(over) and all(run.result is None or run.ruined for run in over)
 
     def results(self, config_id: str, num_seeds: int) -> dict[int, float]:
         """Return a contender's results on the first seeds, by seed; failed runs are missing."""
         runs = self.runs[config_id]
         found = ((seed, runs[seed].result) for seed in self.seeds[:num_seeds] if seed in runs)
         return {seed: result for seed, result in found if result is not None}
+
+    def means(self, num_seeds: int) -> dict[str, float | None]:
+        """Return how far each contender that is left lies above the mean of all on the same seed, on average.
+
+        It is over the first seeds on which the contender has a result; None if it has none.
+        """
+        results = {config_id: self.results(config_id, num_seeds) for config_id in self.left}
+        by_seed = {seed: [one[seed] for one in results.values() if seed in one] for seed in self.seeds[:num_seeds]}
+        usual = {seed: fmean(values) for seed, values in by_seed.items() if values}
+        return {
+            config_id: fmean(value - usual[seed] for seed, value in one.items()) if one else None
+            for config_id, one in results.items()
+        }
 
     def next_look(self, looks: Iterable[int]) -> int | None:
         """Return the first of these numbers of seeds that was not judged yet; None until all its runs are over.

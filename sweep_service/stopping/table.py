@@ -8,7 +8,7 @@ from sweep_service.stopping import asha, median, paired, rungs
 from sweep_service.stopping.standing import Run, Standing
 from sweep_service.sweep.early_stopping import Asha, EarlyStopping, Median, Paired, Rungs
 from sweep_service.sweep.objective import trial_objectives, used_measures
-from sweep_service.sweep.records import Config, Curve, Judgement, Stage, Trial, TrialState
+from sweep_service.sweep.records import Config, Curve, Judgement, Role, Stage, Trial, TrialState
 from sweep_service.sweep.spec import SweepSpec
 
 
@@ -36,14 +36,14 @@ def judge(
     evaluations: Sequence[Curve],
     judged: Sequence[Judgement],
 ) -> list[Judgement]:
-    """Return the new judgements of a sweep's rule, each drop in words; none if it has no rule.
+    """Return the new judgements of a sweep's rule, each drop in words; none without a rule, or once configs are chosen.
 
     Args:
         configs, trials: all rows of the sweep.
         evaluations: curves of the objective's metrics.
         judged: all judgements so far.
     """
-    if spec.early_stopping is None:
+    if spec.early_stopping is None or any(trial.stage is Stage.CONFIRM for trial in trials):
         return []
     rule = RULES[type(spec.early_stopping)]
     new = rule.judge(standing_of(spec, configs, trials, evaluations, judged), spec.early_stopping)
@@ -70,7 +70,7 @@ def standing_of(
             runs[trial.config_id][trial.seed] = _run(trial, curves.get((trial.id, metric)), results[trial.id])
     confirm = spec.seeds.confirm
     return Standing(
-        runs={config.id: runs[config.id] for config in configs if config.is_contender},
+        runs={one.id: runs[one.id] for one in configs if one.is_contender and Role.DAPO not in one.roles},
         seeds=spec.seeds.tune,
         total_steps=max((trial.total_steps for trial in tune), default=0),
         last=spec.objective.last,
@@ -83,4 +83,5 @@ def _run(trial: Trial, curve: Curve | None, result: float | None) -> Run:
     points = [] if curve is None else [*zip(curve.steps, curve.values, strict=True)]
     present = [(step, value) for step, value in points if value is not None]
     steps, values = [step for step, _ in present], [value for _, value in present]
-    return Run(steps, values, trial.state.is_over, result, trial.state is TrialState.DIVERGED)
+    is_over = trial.state.is_over and trial.state is not TrialState.CANCELLED  # for want of budget, and may go on
+    return Run(steps, values, is_over, result, trial.state is TrialState.DIVERGED)

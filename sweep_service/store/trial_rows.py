@@ -334,7 +334,7 @@ def end_waiting(connection: Connection, fence: Fence, ending: Ending, message: s
 def dropped_configs(connection: Connection, sweep_id: str) -> dict[str, Judgement]:
     """Return the judgements by which a sweep's configs were dropped, by config id; none of those taken back."""
     j = t.judgements.c
-    query = select(t.judgements).where(j.sweep_id == sweep_id, j.dropped, ~j.taken_back)
+    query = select(t.judgements).where(j.sweep_id == sweep_id, j.dropped, ~j.taken_back).order_by(j.id)
     rows = connection.execute(query).mappings().all()
     return {row["config_id"]: Judgement.model_validate(dict(row)) for row in rows}
 
@@ -357,8 +357,8 @@ def wait_again(connection: Connection, sweep_id: str, ids: Sequence[str]) -> Non
     c = t.trials.c
     values = {"state": TrialState.PENDING, "ending": None, "ended_at": None, "message": None, "stop_counts": None}
     which = and_(c.sweep_id == sweep_id, c.id.in_(ids))
-    stopped = select(c.config_id).where(which, c.state == TrialState.EARLY_STOPPED).scalar_subquery()
-    judged = update(t.judgements).where(t.judgements.c.sweep_id == sweep_id, t.judgements.c.config_id.in_(stopped))
+    j, tuned = t.judgements.c, select(c.config_id).where(which, c.stage == Stage.TUNE).scalar_subquery()
+    judged = update(t.judgements).where(j.sweep_id == sweep_id, j.dropped, j.config_id.in_(tuned))
     connection.execute(judged.values(taken_back=True))
     rows = connection.execute(select(c.id, c.stage).where(which).order_by(c.number)).all()
     connection.execute(update(t.trials).where(which).values(retried_after=c.attempts, **values))

@@ -13,8 +13,8 @@ class Paired(Frozen):
     rule: Literal["paired"] = "paired"
     level: float = Field(
         default=0.05,
-        gt=0,
-        le=0.5,
+        ge=0.0001,
+        le=0.25,
         description="Largest chance that it drops the best config, over all looks together.",
     )
 
@@ -29,7 +29,7 @@ class Median(Frozen):
     """Drops a config of which a run's best evaluation is below the median of other runs' means."""
 
     rule: Literal["median"] = "median"
-    grace: float = Field(default=0.25, ge=0.25, lt=1, description="Share of the steps before which no run is stopped.")
+    grace: float = Field(default=0.25, ge=0.25, le=0.9, description="Share of the steps before which no run ends.")
     min_runs: int = Field(default=5, ge=1, le=1000, description="Other runs that must have got as far.")
 
 
@@ -37,7 +37,7 @@ class Asha(Frozen):
     """Drops a config of which a run is not among the best part at a rung: asynchronous successive halving."""
 
     rule: Literal["asha"] = "asha"
-    grace: float = Field(default=0.25, ge=0.25, lt=1, description="Share of the steps at the first rung.")
+    grace: float = Field(default=0.25, ge=0.25, le=0.9, description="Share of the steps at the first rung.")
     reduction: int = Field(default=3, ge=2, le=10, description="One of so many runs goes on, for so many times longer.")
 
 

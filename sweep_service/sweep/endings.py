@@ -241,4 +241,4 @@ class Stop(NamedTuple):
 
     def takes_place_of(self, ending: Ending) -> bool:
         """True if an attempt of a trial that is to be stopped ends so, and not by itself."""
-        return MEANINGS[ending].retried or ending in (Ending.STOPPED, Ending.DISCARDED)
+        return MEANINGS[ending].retried or ending in (Ending.STOPPED, Ending.DISCARDED, Ending.EARLY_STOPPED)

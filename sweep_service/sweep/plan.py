@@ -204,6 +204,12 @@ def stage_counts(spec: SweepSpec, compared: Sequence[RolePoint] | None = None) -
     return StageCounts(tune, arms * len(spec.seeds.confirm.seeds))
 
 
+def droppable(spec: SweepSpec) -> int:
+    """Return how many points a rule of early stopping may choose from: those that are no baseline."""
+    points = most_points(spec)
+    return points - len(_in_space(spec, baselines(spec))) if tries_all_points(spec) else points
+
+
 def trials_to_come(planned: StageCounts, counts: Mapping[tuple[Stage, TrialState], int]) -> int:
     """Return how many trials a sweep that goes on makes later, at most: proposals, and those of its confirm stage.
 

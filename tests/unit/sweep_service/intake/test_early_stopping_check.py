@@ -55,7 +55,10 @@ DRAWN = {"space": {"loss.beta1": BETA}, "search": {"strategy": "tpe", "num_confi
         (spec("paired", seeds={"tune": [0, 1, 2]}), "/seeds/tune", "list 4 or more"),
         (spec("rungs", seeds={"tune": [0]}), "/seeds/tune", "list 2 or more"),
         (spec("rungs", space={"loss.beta1": [0.5]}), "/early_stopping/rule", "never drops the last 1"),
-        (spec("median", space={"loss.beta1": [0, 0.5, 1]}), "/early_stopping/min_runs", "give at most 2"),
+        (spec("median", space={"loss.beta1": [0.25, 0.5, 1]}), "/early_stopping/min_runs", "give at most 2"),
+        (spec("rungs", space={"loss.beta1": [0, 0.5], "loss.beta2": [0]}), "/early_stopping/rule", "the space has 1"),
+        (spec({"rule": "asha", "grace": 0.95}), "/early_stopping/grace", "0.9"),
+        (spec({"rule": "paired", "level": 1e-300}), "/early_stopping/level", "0.0001"),
     ],
 )
 def test_a_rule_that_cannot_work_is_refused(document: dict[str, Any], place: str, words: str) -> None:
@@ -85,3 +88,11 @@ def test_what_was_planned_for_all_configs_and_seeds_is_not_given_more_of_them(
     assert error.pointer == place
     assert "submit a new sweep" in error.detail
     assert check_extension({"budget": {"max_trial_hours": 2}}, parse_spec(spec("paired")), tmp_path)
+
+
+def test_no_more_configs_are_confirmed_than_a_rule_may_have_left(tmp_path: Any) -> None:
+    raw = spec("asha", seeds={"tune": FOUR, "confirm": {"top_k": 1, "seeds": [10, 11, 12]}})
+    with pytest.raises(InvalidSpec) as caught:
+        check_extension({"seeds": {"confirm": {"top_k": 3}}}, parse_spec(raw), tmp_path)
+    assert [error.pointer for error in caught.value.errors] == ["/seeds/confirm/top_k"]
+    assert check_extension({"seeds": {"confirm": {"seeds": [10, 11, 12, 13]}}}, parse_spec(raw), tmp_path)

@@ -162,6 +162,41 @@ def test_rungs_drop_a_contender_without_a_result_first() -> None:
     assert dropped(rungs.judge(standing(results, num_seeds=8, top_k=2))) == {"a"}
 
 
+def test_the_best_so_far_go_on_even_if_others_cannot_be_proved_worse() -> None:
+    """`c` has too few pairs for a bound, and is no better for that."""
+    results = {"a": [0.9, 0.91, 0.9], "b": [0.7, 0.7, 0.71], "c": [0.1, None, 0.1]}
+    assert dropped(paired.judge(standing(results, top_k=2), LEVEL)) == set()
+    assert dropped(paired.judge(standing(results, top_k=1), LEVEL)) == {"b"}
+
+
+def test_what_can_have_no_result_is_not_among_those_that_are_left() -> None:
+    results = {"a": [0.9, 0.9], "b": [0.8, 0.8], "c": [0.7, 0.7], "x": [None, None], "y": [None, None]}
+    assert dropped(rungs.judge(standing(results, num_seeds=8, top_k=2))) == {"c", "x", "y"}
+    early = standing({"x": [None], "y": [None]}, num_seeds=2, top_k=2)
+    runs = {id_: {0: Run(range(10, 50, 10), [value] * 4)} for id_, value in (("a", 0.9), ("b", 0.1), ("c", 0.5))}
+    found = asha.judge(replace(early, runs=early.runs | runs, total_steps=160), 0.25, 3)
+    assert dropped(found) == {"b"}
+
+
+def test_contenders_that_are_equal_but_for_rounding_go_on_together() -> None:
+    results = {str(place): [0.1 * 3, 0.3] if place % 2 else [0.3, 0.1 * 3] for place in range(6)}
+    assert dropped(rungs.judge(standing(results, num_seeds=8, top_k=1))) == set()
+
+
+def test_a_contender_is_dropped_once_by_its_worst_run() -> None:
+    three = {seed: Run(range(10, 50, 10), [value] * 4) for seed, value in enumerate((0.3, 0.1, 0.2))}
+    best = {seed: Run(range(10, 50, 10), [0.9] * 4) for seed in range(3)}
+    seen = Standing({"a": best, "b": three, "c": best}, range(3), 160, 1, 1)
+    found = [one for one in asha.judge(seen, 0.25, 3) if one.dropped]
+    assert [(one.config_id, one.seed) for one in found] == [("b", 1)]
+
+
+def test_a_run_is_judged_by_evaluations_up_to_the_first_after_the_rung() -> None:
+    run = Run([0, 160, 320], [0.1, 0.9, 0.5])
+    assert [run.value_at(step, 1) for step in (120, 160, 161, 321)] == [0.9, 0.9, 0.5, None]
+    assert run.value_at(161, 2) == pytest.approx(0.7)
+
+
 @given(st.permutations(range(8)))
 def test_rungs_and_paired_never_depend_on_what_has_arrived_beside_their_rows(order: list[int]) -> None:
     rng = np.random.default_rng(0)
@@ -178,8 +213,9 @@ def test_ashas_rungs_begin_at_the_grace_and_end_before_the_end() -> None:
     assert asha.rung_steps(2, 0.25, 3) == [1]
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8, unique=True), st.integers(2, 4))
-def test_asha_stops_what_rays_bracket_stops(values: list[float], reduction: int) -> None:
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=8, unique=True), st.integers(2, 4))
+def test_asha_stops_what_rays_bracket_stops(thousandths: list[int], reduction: int) -> None:
+    values = [number / 1000 for number in thousandths]
     bracket, runs, judged = _Bracket(4, 16, reduction, 0), dict[str, Sequence[float]](), list[Judgement]()
     for place, value in enumerate(values):
         runs[str(place)] = [0.0, 0.0, 0.0, value]

@@ -9,7 +9,7 @@ from sweep_service.intake.spec_check import parse_spec
 from sweep_service.stopping.table import RULES, judge, standing_of
 from sweep_service.sweep.early_stopping import EarlyStopping
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Config, Curve, Judgement, Role, Trial, TrialState
+from sweep_service.sweep.records import Config, Curve, Judgement, Role, Stage, Trial, TrialState
 from sweep_service.sweep.spec import SweepSpec
 
 SEEDS = [7, 3, 5, 1]
@@ -84,6 +84,30 @@ def test_a_sweep_without_a_confirm_stage_keeps_one_config_and_one_without_a_rule
     assert standing_of(spec, configs, trials, [], []).top_k == 1
     plain = spec.model_copy(update={"early_stopping": None})
     assert judge(plain, configs, [ended(trial) for trial in trials], evaluated(trials), []) == []
+
+
+def test_runs_that_the_budget_has_cancelled_are_waited_for() -> None:
+    spec, configs, trials = rows("rungs")
+    given = [ended(one, TrialState.CANCELLED if one.seed == SEEDS[0] else TrialState.SUCCEEDED) for one in trials]
+    assert standing_of(spec, configs, given, evaluated(given), []).next_look([1]) is None
+    assert judge(spec, configs, given, evaluated(given), []) == []
+
+
+def test_nothing_is_judged_once_configs_are_chosen() -> None:
+    spec, configs, trials = rows("rungs")
+    given = [ended(trial) for trial in trials]
+    curves = [one.model_copy(update={"values": [0.1 * configs[-1].number] * 4}) for one in evaluated(given)]
+    confirm = given[0].model_copy(update={"id": "trl_fresh", "stage": Stage.CONFIRM, "seed": 10})
+    assert judge(spec, configs, [*given, confirm], curves, []) == []
+
+
+def test_a_baseline_that_is_a_point_is_never_judged() -> None:
+    clip_higher = {"name": "dapo", "epsilon_high": 0.28}
+    space = {"loss.epsilon_high": [0.2, 0.28, 0.3, 0.35]}
+    spec, configs, trials = rows(training={"steps": 16, "loss": clip_higher}, space=space)
+    both = [config.id for config in configs if {Role.DAPO, Role.SPACE} <= {*config.roles}]
+    assert both
+    assert not {*both} & standing_of(spec, configs, trials, [], []).runs.keys()
 
 
 def test_a_drop_says_in_words_why() -> None:

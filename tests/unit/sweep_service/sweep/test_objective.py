@@ -262,3 +262,15 @@ def test_all_problems_count_everywhere_where_one_trial_has_no_halves() -> None:
 )
 def test_all_diverged_where_every_result_is_that_of_a_trial_that_diverged(states: list[str], diverged: bool) -> None:
     assert all_diverged(map(TrialState, states)) is diverged
+
+
+def test_configs_that_were_dropped_early_do_not_decide_on_which_seeds_the_others_are_compared() -> None:
+    """The budget ended the last seed of the two that went on; three were dropped after the first seed."""
+    ends = {"a": "SSC", "b": "SSC", "x": "SEE", "y": "SEE", "z": "SEE"}
+    states = {"S": TrialState.SUCCEEDED, "C": TrialState.CANCELLED, "E": TrialState.EARLY_STOPPED}
+    trials = [
+        trial(f"{name}{seed}", states[end], config=name).model_copy(update={"seed": seed, "number": seed})
+        for name, row in ends.items()
+        for seed, end in enumerate(row)
+    ]
+    assert compared(trials) == ({0, 1}, {"a", "b"})
