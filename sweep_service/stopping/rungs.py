@@ -1,7 +1,7 @@
 """Halves the contenders twice: after a quarter of the seeds and after half of them only the best go on.
 
-Runs are never cut: at equal cost, whole runs on few seeds choose better than parts of runs do where curves cross or rise
-late, and hardly worse elsewhere (docs/early_stopping.md).
+Runs are never cut: at equal cost, whole runs on few seeds choose better than parts of runs do where curves cross or
+rise late, and hardly worse elsewhere (docs/early_stopping.md).
 """
 
 from collections.abc import Mapping

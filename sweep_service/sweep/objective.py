@@ -116,8 +116,9 @@ def selection_objectives(trials: Sequence[Trial], objectives: Mapping[str, float
 def compared(trials: Sequence[Trial]) -> tuple[set[int], set[str]]:
     """Return the tune seeds on which configs are compared, and the ids of the configs that can be.
 
-    Those that were dropped early cannot. Without a cancelled trial these are all others. Otherwise they are the first n seeds, with the configs that have no
-    cancelled trial on these seeds; n is chosen to keep the most trials, and among equals the most configs.
+    Those that were dropped early cannot. Without a cancelled trial these are all others. Otherwise they are the first n
+    seeds, with the configs that have no cancelled trial on these seeds; n is chosen to keep the most trials, and among
+    equals the most configs.
     """
     tune = [trial for trial in trials if trial.stage is Stage.TUNE]
     seeds = list(dict.fromkeys(trial.seed for trial in sorted(tune, key=lambda trial: trial.number)))

@@ -17,6 +17,8 @@ from sweep_service.sweep.records import Judgement, Stage, SweepState
 from tests.sweep_stack import runner, submit_and_claim
 from tests.waiting import PATIENT_S, wait_until
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import json, random, sys, time
 from functools import partial
@@ -106,7 +108,6 @@ def test_paired_trains_no_further_seed_of_what_is_proved_worse(
     assert [Judgement.model_validate(data) for data in told] == [j for j in store.judgements(sweep_id) if j.dropped]
 
 
-@pytest.mark.long
 def test_rungs_let_only_the_best_go_on_after_a_quarter_and_half_of_the_seeds(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -121,7 +122,6 @@ def test_rungs_let_only_the_best_go_on_after_a_quarter_and_half_of_the_seeds(
     assert succeeded[0.2] <= 2
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("rule", ["median", "asha"])
 def test_rules_by_arrival_end_runs_midway(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path, rule: str
@@ -138,7 +138,6 @@ def test_rules_by_arrival_end_runs_midway(
     assert states[0.6] == [TrialState.SUCCEEDED]
 
 
-@pytest.mark.long
 def test_a_config_that_was_dropped_is_taken_back_with_all_its_trials(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -162,7 +161,6 @@ def test_a_config_that_was_dropped_is_taken_back_with_all_its_trials(
     }
 
 
-@pytest.mark.long
 def test_killed_at_any_moment_paired_decides_as_if_undisturbed(
     settings: Settings, store: Store, ray: Mapping[str, str], tmp_path: Path
 ) -> None:
