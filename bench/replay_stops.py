@@ -2,8 +2,8 @@
 
     python bench/replay_stops.py [--grids 1000] [--processes 2] [--only WORLD]    the table of docs/early_stopping.md
 
-The exit code is 1 if `paired` drops the best in more than its level of the grids of a world without ruin that shows late,
-or `rungs` trains more than its share.
+The exit code is 1 if `paired` drops the best in more than its level of the grids of a world without ruin that shows
+late, or `rungs` trains more than its share.
 """
 
 import argparse
