@@ -23,7 +23,7 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
         errors.append(SpecError("/seeds/tune", f"{why}; list {least_seeds} or more, or use rule median or asha"))
     kept = max(1, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
     if contenders <= kept:
-        why = f"{rule.rule} saves nothing: it never drops the last {kept}, and the space has {contenders} that are no baseline"
+        why = f"{rule.rule} saves nothing: it never drops the last {kept}, and without baselines the space has {contenders}"
         errors.append(SpecError(_RULE, f"{why}; leave early_stopping out, or vary more values"))
     elif isinstance(rule, Median) and contenders <= rule.min_runs:
         why = f"{rule.min_runs} other runs of a seed never come together with {contenders} configs"
@@ -41,8 +41,8 @@ def extension_errors(spec: SweepSpec, more: SweepSpec) -> list[SpecError]:
         return []
     before, after = (one.seeds.confirm.top_k if one.seeds.confirm else 1 for one in (spec, more))
     if after > before:
-        text = f"{spec.early_stopping.rule} may have left no more than {before} configs; confirm as many, or submit a new sweep"
-        return [SpecError("/seeds/confirm/top_k", text)]
+        text = f"{spec.early_stopping.rule} may have left no more than {before} configs"
+        return [SpecError("/seeds/confirm/top_k", f"{text}; confirm as many, or submit a new sweep")]
     if not looks_at_all(spec.early_stopping):
         return []
     text = f"{spec.early_stopping.rule} was planned for the seeds and configs that the sweep began with"
