@@ -23,7 +23,7 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
         errors.append(SpecError("/seeds/tune", f"{why}; list {least_seeds} or more, or use rule median or asha"))
     kept = max(1, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
     if contenders <= kept:
-        why = f"{rule.rule} saves nothing: it never drops the last {kept}, and without baselines the space has {contenders}"
+        why = f"{rule.rule} never drops the last {kept} configs, and without baselines the space has {contenders}"
         errors.append(SpecError(_RULE, f"{why}; leave early_stopping out, or vary more values"))
     elif isinstance(rule, Median) and contenders <= rule.min_runs:
         why = f"{rule.min_runs} other runs of a seed never come together with {contenders} configs"

@@ -54,7 +54,7 @@ DRAWN = {"space": {"loss.beta1": BETA}, "search": {"strategy": "tpe", "num_confi
         (spec("paired", **DRAWN), "/early_stopping/rule", "use search.strategy grid, or rule median or asha"),
         (spec("paired", seeds={"tune": [0, 1, 2]}), "/seeds/tune", "list 4 or more"),
         (spec("rungs", seeds={"tune": [0]}), "/seeds/tune", "list 2 or more"),
-        (spec("rungs", space={"loss.beta1": [0.5]}), "/early_stopping/rule", "never drops the last 1"),
+        (spec("rungs", space={"loss.beta1": [0.5]}), "/early_stopping/rule", "never drops the last 1 configs"),
         (spec("median", space={"loss.beta1": [0.25, 0.5, 1]}), "/early_stopping/min_runs", "give at most 2"),
         (spec("rungs", space={"loss.beta1": [0, 0.5], "loss.beta2": [0]}), "/early_stopping/rule", "the space has 1"),
         (spec({"rule": "asha", "grace": 0.95}), "/early_stopping/grace", "0.9"),
