@@ -227,7 +227,7 @@ class Tally:
         tests = {
             "coverage": self.coverage >= COVERAGE,
             "lower ends together": self.together >= TOGETHER,
-            "false AHEAD": self.false_better_bound <= FALSE_AHEAD,
+            "false AHEAD": self.false_better <= FALSE_AHEAD,
             "power": self.power is None or self.power >= POWER[seeds],
             "regret": self.regret is None or self.regret <= REGRET,
         }
