@@ -40,18 +40,20 @@ RULES: Final[dict[str, Rule]] = {
     "asha": partial(asha.judge, grace=0.25, reduction=3),
 }
 PARTS: Final = "parts of runs"
-"""What `rungs` would be if it cut runs: half of the steps on a quarter of the seeds, then whole runs on half of them,
-then all. At about equal cost."""
+"""Name of rungs that cut runs, at about the cost of `rungs`.
+
+A quarter of the seeds gets half of the steps, then half of them whole runs, then all.
+"""
 _CHUNK: Final = 50
 
 
 class Outcome(NamedTuple):
-    """What a rule did to one grid."""
+    """Outcome of one grid under a rule."""
 
     share: float
     """Share of the steps of the whole grid that were trained."""
     regret: float
-    """What the chosen contender lacks to the best one, in standard errors."""
+    """Difference of the best contender and the chosen one, in standard errors."""
     lost: bool
     """True if the best one was dropped."""
     all_near_lost: bool
@@ -72,7 +74,7 @@ class Replay:
 
     @property
     def standing(self) -> Standing:
-        """What the rule sees."""
+        """The rows that the rule sees."""
         steps = _STEPS * self._evaluations
         return Standing(self._runs, range(self._seeds), steps, LAST, TOP_K, self._judged)
 

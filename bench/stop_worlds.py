@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 UNIT: Final = 0.02
 """Standard deviation of what a seed adds to one config, at the end; also the difference that matters."""
 LEVEL: Final = 0.6
@@ -30,7 +29,7 @@ class Grid:
     """Place of the evaluation by which it shows that a run has collapsed; the number of evaluations if it never does.
     """
     means_C: Floats
-    """What each contender is worth: the mean of its runs' ends."""
+    """Worth of each contender: the mean of its runs' ends."""
     error: float
     """Standard error of the difference of two contenders on all seeds."""
 

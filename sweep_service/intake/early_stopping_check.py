@@ -21,9 +21,10 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
     if seeds < least_seeds:
         why = f"{rule.rule} saves nothing with {seeds} tune seeds: its first look comes after {least_seeds - 1}"
         errors.append(SpecError("/seeds/tune", f"{why}; list {least_seeds} or more, or use rule median or asha"))
-    kept = max(1, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
-    if contenders <= kept:
-        why = f"{rule.rule} never drops the last {kept} configs, and without baselines the space has {contenders}"
+    if contenders <= spec.chosen:
+        why = (
+            f"{rule.rule} never drops the last {spec.chosen} configs, and without baselines the space has {contenders}"
+        )
         errors.append(SpecError(_RULE, f"{why}; leave early_stopping out, or vary more values"))
     elif isinstance(rule, Median) and contenders <= rule.min_runs:
         why = f"{rule.min_runs} other runs of a seed never come together with {contenders} configs"
@@ -39,9 +40,8 @@ def extension_errors(spec: SweepSpec, more: SweepSpec) -> list[SpecError]:
     """
     if spec.early_stopping is None:
         return []
-    before, after = (one.seeds.confirm.top_k if one.seeds.confirm else 1 for one in (spec, more))
-    if after > before:
-        text = f"{spec.early_stopping.rule} may have left no more than {before} configs"
+    if more.chosen > spec.chosen:
+        text = f"{spec.early_stopping.rule} may have left no more than {spec.chosen} configs"
         return [SpecError("/seeds/confirm/top_k", f"{text}; confirm as many, or submit a new sweep")]
     if not looks_at_all(spec.early_stopping):
         return []

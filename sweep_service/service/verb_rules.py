@@ -1,6 +1,6 @@
 """Requests that steer a submitted sweep: pause, cancel, stop, extend, retry, delete, measure more, a new report."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from sweep_service.errors import Conflict, NotFound
@@ -53,9 +53,8 @@ class VerbRules(ServicePart):
         if spec == sweep.spec:
             return sweep
         again = reopened_endings(sweep, spec)
-        dropped = {config.id for config in self.store.list_configs(sweep_id) if config.dropped}
-        works = self._works(sweep_id) if again else []
-        ids = [work.id for work in works if work.ending in again and not _tunes_one_of(work, dropped)]
+        works = self._not_dropped(sweep_id, self._works(sweep_id)) if again else []
+        ids = [work.id for work in works if work.ending in again]
         drawn = [*draws_more(sweep.spec, spec), *(["trials"] if ids else [])]
         data = {"changes": raw, "draws_more": drawn, "by": by}
         return self.store.give_more(sweep, spec, ids, "sweep.extended", data)
@@ -70,12 +69,16 @@ class VerbRules(ServicePart):
         sweep = self.store.get_sweep(sweep_id)
         ended = {TrialState.FAILED, *([TrialState.CANCELLED] if sweep.state is SweepState.FAILED else [])}
         works = self.store.list_trials(sweep_id) if sweep.has_trained else self._works(sweep_id)
-        dropped = {config.id for config in self.store.list_configs(sweep_id) if config.dropped}
-        again = [work for work in works if work.state in ended and not _tunes_one_of(work, dropped)]
-        return self._retry(sweep, again, by)
+        again = [work for work in works if work.state in ended]
+        return self._retry(sweep, self._not_dropped(sweep_id, again), by)
 
     def _works(self, sweep_id: str) -> list[Work]:
         return [*self.store.list_trials(sweep_id), *self.store.list_evaluations(sweep_id)]
+
+    def _not_dropped(self, sweep_id: str, works: Sequence[Work]) -> list[Work]:
+        """Leave out the tune trials of configs that were dropped early."""
+        dropped = {config.id for config in self.store.list_configs(sweep_id) if config.dropped}
+        return [one for one in works if not (_is_tune_trial(one) and one.config_id in dropped)]
 
     def retry_trial(self, trial_id: str, by: str | None = None) -> Sweep:
         """Try a failed trial again, or one that was stopped. Of one that waits or runs this is no change.
@@ -197,9 +200,8 @@ class VerbRules(ServicePart):
         return self.store.get_sweep(sweep_id)
 
 
-def _tunes_one_of(work: Work, config_ids: Collection[str]) -> bool:
-    """Return True for a tune trial of one of these configs."""
-    return isinstance(work, Trial) and work.stage is Stage.TUNE and work.config_id in config_ids
+def _is_tune_trial(work: Work) -> bool:
+    return isinstance(work, Trial) and work.stage is Stage.TUNE
 
 
 def _check_trains(sweep: Sweep) -> None:

@@ -18,7 +18,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True)
 class Run:
-    """What one tune run has recorded."""
+    """Record of one tune run."""
 
     steps: Sequence[int] = ()
     """Steps of its evaluations, ascending."""

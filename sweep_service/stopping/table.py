@@ -68,13 +68,12 @@ def standing_of(
     for trial in tune:
         if trial.state is not TrialState.PENDING or trial.step:
             runs[trial.config_id][trial.seed] = _run(trial, curves.get((trial.id, metric)), results[trial.id])
-    confirm = spec.seeds.confirm
     return Standing(
         runs={one.id: runs[one.id] for one in configs if one.is_contender and Role.DAPO not in one.roles},
         seeds=spec.seeds.tune,
         total_steps=max((trial.total_steps for trial in tune), default=0),
         last=spec.objective.last,
-        top_k=confirm.top_k if confirm else 1,
+        top_k=spec.chosen,
         judged=judged,
     )
 

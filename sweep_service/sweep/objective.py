@@ -175,7 +175,7 @@ def leader(
     """
     tune = selection_objectives(trials, objectives)
     confirmed = config_objectives(trials, objectives, Stage.CONFIRM)
-    contenders = choose(configs, tune, spec.seeds.confirm.top_k if spec.seeds.confirm else 1)
+    contenders = choose(configs, tune, spec.chosen)
     ids = [one.id for one in contenders if one.id in confirmed]
     over_all = means_of_all(ids, trials, objectives, spec.objective.diverged)
     for stage, ranking, means in ((Stage.CONFIRM, over_all, confirmed), (Stage.TUNE, tune, tune)):

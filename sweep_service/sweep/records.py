@@ -162,9 +162,9 @@ class Judgement(Record):
     """Point of the judgement: of a trial its step, else the number of tune seeds, the first ones, that were compared.
     """
     value: float | None
-    """What it was judged by; None if it had no result."""
+    """The figure that was judged; None if there was no result."""
     bound: float | None
-    """What `value` was held against; each rule says what that is. None if there was nothing yet."""
+    """The figure against which `value` was held; each rule says which that is. None if there was nothing yet."""
     rival: str | None = None
     """Id of the config that proves it worse, under a rule that proves something."""
     message: str = ""

@@ -371,6 +371,11 @@ class SweepSpec(Frozen):
         return training
 
     @property
+    def chosen(self) -> int:
+        """Number of configs that tuning chooses: those that are confirmed, or the best one."""
+        return self.seeds.confirm.top_k if self.seeds.confirm else 1
+
+    @property
     def comparators(self) -> int:
         """Number of configs that the sweep begins with to compare others with; two of them may be the same."""
         own = self.trainer is not None and self.trainer.baseline is not None

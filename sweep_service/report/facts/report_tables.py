@@ -155,8 +155,8 @@ class ReportTables:
     @cached_property
     def candidates(self) -> Sequence[str]:
         """Ids of the configs that tuning chose, best first."""
-        tune, confirm = selection_objectives(self.inputs.trials, self.objectives), self.inputs.sweep.spec.seeds.confirm
-        return [config.id for config in choose(self.inputs.configs, tune, confirm.top_k if confirm else 1)]
+        tune = selection_objectives(self.inputs.trials, self.objectives)
+        return [config.id for config in choose(self.inputs.configs, tune, self.inputs.sweep.spec.chosen)]
 
     @cached_property
     def unsteady(self) -> frozenset[str]:

@@ -55,15 +55,10 @@ def tie_set(
         average[pair] = bounds and ruins.average(pair, bounds, (1 - confidence) / family, among_all=few)
     if all(bounds is None for bounds in (*average.values(), *sound.values())):
         return None
-    beaten = {one.comparator_id for one in comparisons if one.outcome is Outcome.BETTER}
-    beaten |= {one.config_id for one in comparisons if one.outcome is Outcome.WORSE}
-    unbeaten = _inside(ids, average)
-    inside = [id_ for id_ in unbeaten if id_ not in beaten] or unbeaten
+    inside = _without(_beaten(comparisons, Outcome.BETTER, Outcome.WORSE), _inside(ids, average))
     num_sound = {arm.config_id: len(arm.values) for arm in sound_arms}
-    shown = {one.comparator_id for one in comparisons if one.outcome is Outcome.AHEAD}
-    shown |= {one.config_id for one in comparisons if one.outcome is Outcome.BEHIND}
-    unbeaten = _inside([id_ for id_ in ids if num_sound.get(id_)], sound)
-    inside_sound = [id_ for id_ in unbeaten if id_ not in shown] or unbeaten
+    having = [id_ for id_ in ids if num_sound.get(id_)]
+    inside_sound = _without(_beaten(comparisons, Outcome.AHEAD, Outcome.BEHIND), _inside(having, sound))
     members: list[TieMember] = []
     for a in ids:
         rivals = [average[a, b] for b in inside if b != a]
@@ -97,6 +92,17 @@ def _bounds(difference: Difference, family: int, confidence: float) -> tuple[flo
 def _inside(ids: list[str], bounds: _Bounds) -> list[str]:
     """Return the configs that no other one surely beats; configs with equal results stay."""
     return [a for a in ids if all((found := bounds[a, b]) is None or found[1] >= 0 for b in ids if b != a)] or ids
+
+
+def _beaten(comparisons: Sequence[Comparison], wins: Outcome, loses: Outcome) -> set[str]:
+    """Return the ids of the configs that a comparison with one of these two outcomes shows to be beaten."""
+    won = {one.comparator_id for one in comparisons if one.outcome is wins}
+    return won | {one.config_id for one in comparisons if one.outcome is loses}
+
+
+def _without(beaten: set[str], ids: list[str]) -> list[str]:
+    """Return the ids without the beaten ones; all of them if nothing else is left."""
+    return [id_ for id_ in ids if id_ not in beaten] or ids
 
 
 def _text(members: list[TieMember]) -> str:

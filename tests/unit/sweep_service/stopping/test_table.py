@@ -1,4 +1,4 @@
-"""What a rule sees of a sweep's rows, and what the rows get of its judgements."""
+"""Rows of a sweep as a rule sees them, and its judgements as rows."""
 
 from dataclasses import replace
 from typing import Any
