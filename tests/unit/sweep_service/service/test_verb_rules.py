@@ -11,7 +11,7 @@ from sweep_service.settings import Settings
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.extension import looks
-from sweep_service.sweep.records import Evaluation, Sweep, SweepState, TrialState
+from sweep_service.sweep.records import Evaluation, Judgement, Sweep, SweepState, TrialState
 from tests.stored_sweeps import add_missing_evaluations, finish, one_attempt, run_trial, start
 
 NO_WAIT: dict[str, Any] = {"budget": {"max_wait_hours": 0}}
@@ -148,3 +148,49 @@ def test_a_trial_that_was_stopped_by_hand_is_tried_again(store: Store, service: 
     service.retry_trial(stopped)
     again = store.get_trial(stopped)
     assert (again.state, again.stop_counts) == (TrialState.PENDING, None)
+
+
+def dropping(store: Store, fence: Fence, config_id: str) -> None:
+    """Drop a config as a rule of early stopping does."""
+    said = {"dropped": True, "seed": None, "mark": 3, "value": -0.2, "bound": -0.1, "message": "it is the worst"}
+    store.judge(fence, [Judgement.model_validate({"config_id": config_id} | said)])
+
+
+def test_what_was_dropped_is_left_alone_by_another_try_of_all_that_failed(store: Store, service: SweepService) -> None:
+    sweep, fence = start(store)
+    first, *_ = trials = store.list_trials(sweep.id)
+    run_trial(store, fence, first, Ending.FAILED)
+    dropping(store, fence, first.config_id)
+    for trial in trials[1:]:
+        if trial.config_id != first.config_id:
+            run_trial(store, fence, trial)
+    finish(store, fence)
+    assert service.retry_failed(sweep.id).state is SweepState.SUCCEEDED
+    assert store.get_trial(first.id).state is TrialState.FAILED
+
+
+def test_what_was_dropped_is_left_alone_by_a_larger_budget(store: Store, service: SweepService) -> None:
+    sweep, fence = start(store, **WITH_GPUS)
+    first, other, *_ = store.list_trials(sweep.id)
+    store.end_waiting(fence, Ending.OVER_BUDGET, "not begun")
+    dropping(store, fence, first.config_id)
+    finish(store, fence)
+    service.extend(sweep.id, {"budget": {"max_gpu_hours": 40}})
+    again = {trial.config_id for trial in store.list_trials(sweep.id) if trial.state is TrialState.PENDING}
+    assert other.config_id in again
+    assert first.config_id not in again
+
+
+@pytest.mark.parametrize("ending", [Ending.EARLY_STOPPED, Ending.FAILED])
+def test_another_try_of_one_trial_takes_its_config_back_with_all_that_was_stopped(
+    store: Store, service: SweepService, ending: Ending
+) -> None:
+    sweep, fence = start(store, seeds={"tune": [0, 1, 2]})
+    first, *_ = trials = store.list_trials(sweep.id)
+    if ending is Ending.FAILED:
+        run_trial(store, fence, first, ending)
+    dropping(store, fence, first.config_id)
+    own = [trial.id for trial in trials if trial.config_id == first.config_id]
+    service.retry_trial(first.id)
+    assert {store.get_trial(id_).state for id_ in own} == {TrialState.PENDING}
+    assert not any(config.dropped for config in store.list_configs(sweep.id))
