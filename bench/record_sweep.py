@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.settings import Settings
 from sweep_service.store import open_store
 from sweep_service.sweep.records import Config, Role, Stage, Trial, TrialState
@@ -34,7 +33,7 @@ def run(trial: Trial, inputs: ReportInputs) -> dict[str, Any]:
     evaluations = inputs.get(trial.id, objective.metric)
     if trial.state is not TrialState.SUCCEEDED or evaluations is None:
         raise SystemExit(f"{trial.id} is {trial.state}: only a sweep whose tune trials all succeeded will do")
-    health = trial_health(trial, inputs)
+    health = inputs.run_curves(trial).health
     return {
         "seed": trial.seed,
         "evaluations": [round(float(value), 5) for value in evaluations.present.values[-objective.last :]],

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sweep_service.processes.child_processes import terminate
 from sweep_service.runner.early_stops import EarlyStops
+from sweep_service.runner.health_watch import HealthWatch, looked_at
 from sweep_service.runner.jobs import own_job, resources_of, work_job
 from sweep_service.runner.machine_wait import MachineWait
 from sweep_service.runner.plain_files import is_there
@@ -72,7 +73,7 @@ class Ledger:
         self._store, self._fence, self._settings, self._wishes = store, fence, settings, wishes
         self.waiting = WaitingWork(store, fence, wishes.sweep, fits)
         """The work that waits, and the sweep for whose generation this hands out."""
-        self._early_stops = EarlyStops(store, fence, wishes)
+        self._early_stops, self._health = EarlyStops(store, fence, wishes), HealthWatch(store, fence, wishes)
         self._configs: dict[str, Config] = {}
         self._running: dict[str, RunningAttempt] = {}  # by the names that Tune gives to trials
         self._machine = MachineWait(settings.storage)
@@ -117,6 +118,7 @@ class Ledger:
             return Nothing.NOW
         self._wishes.stops.pop(work.id, None)  # one that was heard before is over: somebody has it tried again
         self._wishes.dropped.pop(work.id, None)
+        self._wishes.ruined.pop(work.id, None)
         self._running[name] = RunningAttempt(attempt, work, self.waiting.sweep.spec.budget.max_trial_hours)
         model = self.waiting.model(work) if isinstance(work, Evaluation) and work.trial_id is not None else None
         config = self._configs[work.config_id]
@@ -158,14 +160,16 @@ class Ledger:
         if result.get("end", 0) > result.get("start", 0):  # all of its events may have been thinned out
             self._store.ingest(self._fence, running.attempt, result["start"], result["end"], events)
             self._early_stops.note_events(events)
+            self._health.note_events(running.work, events)
             if any(event.get("model_only") for event in events):  # a model that can be measured
                 self.waiting.look_again()
 
     def yield_slots(self) -> None:
         """Choose what gives its slot back: a trial that has run for long, for another sweep, or what has no node.
 
-        What a rule of early stopping ends is chosen before them.
+        What health or a rule of early stopping ends is chosen before them.
         """
+        self._health.look()
         self._early_stops.look()
         yielding, turn_s = self._wishes.yielding, 60 * self._settings.turn_minutes
         goes_on = [one for one in self._running.values() if one.work.id not in yielding]
@@ -222,6 +226,9 @@ class Ledger:
                 ending, message = halt.ending, halt.message
             elif ending is Ending.LOST:
                 message = running.actor_error
+        if isinstance(running.work, Trial):
+            end = AttemptEnd(ending, message)
+            ending, message = looked_at(self._store, self._fence, self._wishes.sweep, attempt.trial_id, end)
         self._finish(attempt, ending, message, more_held_s)
         self._early_stops.note_end()
         del self._running[name]

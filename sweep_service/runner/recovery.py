@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Final
 
 from sweep_service.processes.child_processes import terminate
+from sweep_service.runner.health_watch import looked_at
 from sweep_service.runner.jobs import own_job
 from sweep_service.runner.own_record import OwnRecord
 from sweep_service.runner.own_trainer_process import noted_after_step, recorded_end
 from sweep_service.runner.trainer_process import EVENTS_FILE, AttemptEnd, EventChunk, OwnJob, attempt_end
 from sweep_service.store import Fence, Store
-from sweep_service.sweep.endings import Ending
+from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Attempt, Sweep
 
 UNSEEN_S: Final = 15.0
@@ -22,8 +23,10 @@ def recover(store: Store, fence: Fence, sweep: Sweep) -> None:
     A trial that had finished stays finished.
     """
     store.lose_probe(fence, UNSEEN_S)
+    trials = {trial.id for trial in store.list_trials(sweep.id, states=[TrialState.RUNNING])}
     for attempt in store.list_attempts(sweep.id, running_only=True):
-        ending, message = end_unwatched(store, fence, attempt, own_job(sweep.spec))
+        end = end_unwatched(store, fence, attempt, own_job(sweep.spec))
+        ending, message = looked_at(store, fence, sweep, attempt.trial_id, end) if attempt.trial_id in trials else end
         store.finish_attempt(fence, attempt, ending, message, sweep.spec.retries.max_crashes, UNSEEN_S)
 
 

@@ -61,6 +61,8 @@ class Wishes:
         """The trials that the user wants stopped while the sweep goes on, and whether each one's result counts."""
         self.dropped = dict[str, str]()
         """The tune trials whose configs were dropped early, and what is said of each."""
+        self.ruined = dict[str, str]()
+        """The trials that end at once because they are ruined, and what is said of each."""
         self.yielding = dict[str, str]()
         """The trials and evaluations that give their slots back while the sweep goes on, and what is said of each."""
         self._interruption: Interruption | None = None
@@ -93,6 +95,8 @@ class Wishes:
             return Halt(Stop.by_hand(counts=counts).ending, SAVE_WITHIN_S)
         if (message := self.dropped.get(work_id)) is not None:
             return Halt(Ending.EARLY_STOPPED, SAVE_WITHIN_S, message)
+        if (message := self.ruined.get(work_id)) is not None:
+            return Halt(Ending.RUINED, message=message)
         if (message := self.yielding.get(work_id)) is not None:
             return Halt(Ending.PAUSED, SAVE_WITHIN_S, message)
         return None
@@ -100,4 +104,4 @@ class Wishes:
     @property
     def some_end(self) -> bool:
         """True if any attempt is to be ended."""
-        return self.interruption is not None or bool(self.stops or self.dropped or self.yielding)
+        return self.interruption is not None or bool(self.stops or self.dropped or self.ruined or self.yielding)

@@ -52,12 +52,14 @@ class Standing:
     top_k: int
     """Number of contenders that the confirm stage needs; no rule leaves fewer."""
     judged: Sequence[Judgement] = field(default_factory=list[Judgement])
-    """All judgements so far."""
+    """All judgements of the rule so far."""
+    by_signs: Sequence[Judgement] = ()
+    """All judgements by signs of health so far."""
 
     @property
     def left(self) -> list[str]:
         """Ids of the contenders that are not dropped."""
-        dropped = {one.config_id for one in self.judged if one.dropped and not one.taken_back}
+        dropped = {one.config_id for one in (*self.judged, *self.by_signs) if one.dropped and not one.taken_back}
         return [config_id for config_id in self.runs if config_id not in dropped]
 
     def carried_out(self, judgements: Sequence[Judgement], best: Sequence[str] = ()) -> list[Judgement]:
@@ -71,19 +73,29 @@ class Standing:
         """
         left = set(self.left)
         own = [one for one in judgements if one.config_id in left]
-        kept = {one.config_id for one in self.judged if one.taken_back} | {*best}
+        kept = self.taken_back | {*best}
         below = (one for one in sorted(own, key=_margin) if _margin(one) < -_ROUNDING and one.config_id not in kept)
         worst: dict[str, Judgement] = {}
         for one in below:
             worst.setdefault(one.config_id, one)
-        spare = sum(not self.is_hopeless(config_id) for config_id in left) - self.top_k
-        drops = list[Judgement]()
-        for one in worst.values():
-            hopeless = self.is_hopeless(one.config_id)
-            if hopeless or spare > 0:
-                drops.append(one)
-                spare -= not hopeless
+        drops = [worst[config_id] for config_id in self.droppable(worst)]
         return [one.model_copy(update={"dropped": any(one is drop for drop in drops)}) for one in own]
+
+    @property
+    def taken_back(self) -> set[str]:
+        """Ids of the contenders that somebody has taken back."""
+        return {one.config_id for one in (*self.judged, *self.by_signs) if one.taken_back}
+
+    def droppable(self, config_ids: Iterable[str]) -> list[str]:
+        """Return those of these contenders, the first ones, without which `top_k` are left that may have a result."""
+        spare = sum(not self.is_hopeless(config_id) for config_id in self.left) - self.top_k
+        found = list[str]()
+        for config_id in config_ids:
+            hopeless = self.is_hopeless(config_id)
+            if hopeless or spare > 0:
+                found.append(config_id)
+                spare -= not hopeless
+        return found
 
     def is_hopeless(self, config_id: str) -> bool:
         """Return True if none of a contender's runs that are over has a result that counts, so that none is chosen."""

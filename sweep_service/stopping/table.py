@@ -74,7 +74,8 @@ def standing_of(
         total_steps=max((trial.total_steps for trial in tune), default=0),
         last=spec.objective.last,
         top_k=spec.chosen,
-        judged=judged,
+        judged=[one for one in judged if one.sign is None],
+        by_signs=[one for one in judged if one.sign is not None],
     )
 
 

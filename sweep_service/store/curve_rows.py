@@ -85,6 +85,15 @@ class CurveRows(Rows):
                 right=tuple(row.right),
             )
 
+    def judged_samples(self, trial_id: str) -> int | None:
+        """Return the number of samples that were judged at a trial's last evaluation; None where nobody counts them."""
+        c = t.problem_counts.c
+        query = select(c.judged, c.right).where(c.trial_id == trial_id).order_by(c.step.desc()).limit(1)
+        row = next(iter(self._rows(query)), None)
+        if row is None:
+            return None
+        return sum(row.judged) if isinstance(row.judged, list) else row.judged * len(row.right)
+
     def curves(self, sweep_id: str, keys: Sequence[str], trial_ids: Sequence[str] | None = None) -> list[Curve]:
         """Return the curves of these metrics, ordered by trial number, then key, for the trials named or for all.
 
@@ -150,11 +159,12 @@ class CurveRows(Rows):
         with self._read(sweep_id) as connection:
             ids = list(connection.execute(query).scalars())
         for trial_id in ids:
-            if series := self._trial_series(trial_id, keys):
+            if series := self.trial_series(trial_id, keys):
                 yield series
 
-    def _trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
-        """Read one trial's metrics. Points may be gigabytes: each is parsed once, and only these become objects."""
+    def trial_series(self, trial_id: str, keys: Sequence[str]) -> TrialSeries | None:
+        """Return one trial's values, as `series` has them; None if it recorded nothing."""
+        # Points may be gigabytes: each is parsed once, and only these become objects.
         kinds = {
             "step": Columns([key for key in keys if not key.startswith(EVALUATION)]),
             "evaluation": Columns([key for key in keys if key.startswith(EVALUATION)]),

@@ -1,4 +1,4 @@
-"""Judgements of `early_stopping`: stored before anything is ended for them, and never changed but to be taken back."""
+"""Judgements that drop configs: stored before anything is ended for them, and never changed but to be taken back."""
 
 import time
 from collections.abc import Sequence

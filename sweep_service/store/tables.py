@@ -132,6 +132,7 @@ judgements = Table(
     Column("message", AnyText, nullable=False),
     Column("taken_back", Boolean, nullable=False, default=False),
     Column("time", Double, nullable=False),
+    Column("sign", String(40)),
 )
 
 attempts = Table(

@@ -61,6 +61,7 @@ class Ending(StrEnum):
 
     SUCCEEDED = "SUCCEEDED"
     DIVERGED = "DIVERGED"
+    RUINED = "RUINED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     CRASHED = "CRASHED"
@@ -104,6 +105,11 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
     Ending.SUCCEEDED: Meaning("It trained to the last step.", _O.SUCCEEDED, _T.SUCCEEDED),
     Ending.DIVERGED: Meaning(
         "Loss or gradient became infinite or undefined, which is a result.", _O.DIVERGED, _T.DIVERGED
+    ),
+    Ending.RUINED: Meaning(
+        "It had lost half of its right answers, and `health.answers_lost` ends such a trial; it counts as diverged.",
+        _O.DIVERGED,
+        _T.DIVERGED,
     ),
     Ending.FAILED: Meaning(
         "The trainer said why, such as that a GPU's memory ran out; the same would happen again.",

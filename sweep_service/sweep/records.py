@@ -152,7 +152,10 @@ class Sweep(Record):
 
 
 class Judgement(Record):
-    """The word of a sweep's `early_stopping` on one config: it is dropped, with all its tune trials, or goes on."""
+    """The word of a sweep's `early_stopping`, or of a sign of health, on one config.
+
+    It is dropped, with all its tune trials, or goes on.
+    """
 
     config_id: str
     dropped: bool
@@ -165,6 +168,8 @@ class Judgement(Record):
     """The figure that was judged; None if there was no result."""
     bound: float | None
     """The figure against which `value` was held; each rule says which that is. None if there was nothing yet."""
+    sign: str | None = None
+    """The sign of its health by which a trial was judged; None if `early_stopping` judged."""
     rival: str | None = None
     """Id of the config that proves it worse, under a rule that proves something."""
     message: str = ""
@@ -213,7 +218,7 @@ class Config(Record):
 
 
 class TrialWarning(Record):
-    """Something a trainer noticed that weakens what its trial shows."""
+    """Something that weakens what a trial shows: its trainer noticed it, or its curves show a sign of ill health."""
 
     code: str
     """The reason as a word, such as BETAS_NEARLY_INERT."""
@@ -259,7 +264,7 @@ class Trial(Work):
     summary: dict[str, float | None] = {}
     """Figures that the trainer reports at its end, by name."""
     warnings: tuple[TrialWarning, ...] = ()
-    """Warnings of the trial's trainer: the newest of each code."""
+    """Warnings of the trial's trainer, and the signs that its curves show: the newest of each code."""
 
 
 class Evaluation(Work):

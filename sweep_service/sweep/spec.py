@@ -10,6 +10,7 @@ from search_spaces.presets import PRESETS
 from search_spaces.space import SearchSpace
 from search_spaces.strategies import STRATEGIES, Strategy, drawing_strategies
 from sweep_service.sweep.early_stopping import SpecEarlyStopping
+from sweep_service.sweep.health_actions import Action, HealthActions
 from sweep_service.sweep.own_trainer import OwnTrainer, Trained
 from sweep_service.sweep.points import BoundPoint, BoundSpace, digest
 from trainers.config import Frozen, TrainingConfig, VLLMEngine
@@ -306,6 +307,11 @@ class SweepSpec(Frozen):
         exclude_if=lambda rule: rule is None,  # sweeps without one have the digests that they always had
         description="A rule that drops configs before all of their tune trials have ended; its name will do.",
     )
+    health: HealthActions = Field(
+        default=HealthActions(),
+        exclude_if=lambda health: health == HealthActions(),
+        description="What is done with a run that shows a sign of ill health: warn, stop, or pause.",
+    )
     seeds: Seeds = Seeds()
     baselines: Baselines = Baselines()
     objective: Objective = Objective()
@@ -374,6 +380,10 @@ class SweepSpec(Frozen):
     def chosen(self) -> int:
         """Number of configs that tuning chooses: those that are confirmed, or the best one."""
         return self.seeds.confirm.top_k if self.seeds.confirm else 1
+
+    def action(self, sign: str) -> Action:
+        """Return what is done with a run that shows a sign of ill health."""
+        return getattr(self.health, sign.lower()) or ("warn" if self.early_stopping is None else "stop")
 
     @property
     def comparators(self) -> int:

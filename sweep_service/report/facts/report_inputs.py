@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic_core import to_json
 
+from sweep_service.health.run_health import RunCurves
 from sweep_service.report.model import REPORT_VERSION
 from sweep_service.sweep.budget import Spent, WorkTime
 from sweep_service.sweep.objective import used_measures
@@ -25,6 +26,7 @@ from sweep_service.sweep.records import (
     Sweep,
     SweepState,
     Trial,
+    TrialState,
     ValidatedSweep,
 )
 from sweep_service.sweep.series import Series, TrialSeries
@@ -130,6 +132,16 @@ class ReportInputs:
         """Return one metric of one trial at the steps that have a value; empty if it was never recorded."""
         series = self.get(trial_id, key)
         return _EMPTY if series is None else series.present
+
+    def run_curves(self, trial: Trial) -> RunCurves:
+        """Return what the signs of health see of a trial."""
+        return RunCurves(
+            trial.total_steps,
+            self.sweep.spec.objective.last,
+            self.series.get(trial.id),
+            self.judged_samples.get(trial.id),
+            trial.state is TrialState.DIVERGED,
+        )
 
     @cached_property
     def measures(self) -> Mapping[Stage, str]:

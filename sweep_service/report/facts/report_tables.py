@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Final
 
+from sweep_service.health.run_health import RunCurves
 from sweep_service.report.facts.batches import Batch, batch_of, batch_text, common_names, home_batches, of_names
 from sweep_service.report.facts.measured_models import MeasuredModel, final_models
 from sweep_service.report.facts.problem_rates import COUNTED, problem_rates
@@ -14,7 +15,6 @@ from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.rollouts import entropy_slope
 from sweep_service.report.facts.ruin import fallen_trials
 from sweep_service.report.facts.table_rows import config_row, evaluation_se, in_order, trial_row
-from sweep_service.report.facts.trial_health import Health, trial_health
 from sweep_service.report.model import ConfigRow, TrialRow
 from sweep_service.report.statistics.differences import Arm, Problem
 from sweep_service.sweep.baselines import without_betas
@@ -60,9 +60,9 @@ class ReportTables:
         return final_models(self.inputs)
 
     @cached_property
-    def health(self) -> Mapping[str, Health]:
-        """Each trial's health by its curves, by trial id."""
-        return {trial.id: trial_health(trial, self.inputs) for trial in self.inputs.trials}
+    def run_curves(self) -> Mapping[str, RunCurves]:
+        """Each trial's curves and its health, by trial id."""
+        return {trial.id: self.inputs.run_curves(trial) for trial in self.inputs.trials}
 
     @cached_property
     def ruined(self) -> frozenset[str]:
@@ -76,7 +76,9 @@ class ReportTables:
             confirmed or self.configs.keys(),
             inputs.sweep.spec.objective.diverged,
         )
-        return fallen | {id_ for id_, health in self.health.items() if health.collapsed and results[id_] is not None}
+        return fallen | {
+            id_ for id_, run in self.run_curves.items() if run.health.collapsed and results[id_] is not None
+        }
 
     def _sampling_error(self, trial_id: str, level: float) -> float:
         """Return the standard error of a trial's objective from sampling, had its policy this share of right answers.
@@ -103,7 +105,7 @@ class ReportTables:
                 labels[trial.config_id],
                 self.objectives[trial.id],
                 self.inputs,
-                self.health[trial.id],
+                self.run_curves[trial.id].health,
                 trial.id in self.ruined,
                 self.models.get(trial.id),
             )

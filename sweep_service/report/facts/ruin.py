@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from sweep_service.report.facts.trial_health import ERRORS
+from sweep_service.health.run_health import ERRORS
 from sweep_service.sweep.records import Stage, Trial
 
 KEPT: Final = 0.75

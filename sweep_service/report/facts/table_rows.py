@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from sweep_service.health.run_health import COLUMNS, Health, value_at
 from sweep_service.report.facts.measured_models import MeasuredModel
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import COLUMNS, Health, value_at
 from sweep_service.report.model import ConfigRow, SeedValue, StageResult, TrialRow
 from sweep_service.report.statistics.differences import mean_interval
 from sweep_service.sweep.endings import MEANINGS

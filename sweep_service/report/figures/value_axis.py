@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sweep_service.report.facts.trial_health import ENTROPY_COLLAPSE
-from sweep_service.report.findings.curve_rules import EXPLOSION
+from sweep_service.health.run_health import ENTROPY_COLLAPSE
+from sweep_service.health.signs import EXPLOSION
 from sweep_service.report.model import Report, ReportCurve
 
 _NEAR: Final = 0.75

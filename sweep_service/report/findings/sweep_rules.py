@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from sweep_service.health.signs import SIGNS
 from sweep_service.report.findings.asked_before import asked_before
 from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.formatting import count
@@ -163,18 +164,25 @@ def _dropped_early(facts: Facts) -> Evidence | None:
     dropped = facts.inputs.dropped
     if not dropped:
         return None
-    rule, space = facts.inputs.sweep.spec.early_stopping, sum(config.is_contender for config in facts.inputs.configs)
+    space = sum(config.is_contender for config in facts.inputs.configs)
     told = [f"{facts.rows[one.id].label}: {one.dropped.message}" for one in dropped[:_MOST_CONFIGS] if one.dropped]
     more = [f"and {count(len(dropped) - _MOST_CONFIGS, 'more config')}"] if len(dropped) > _MOST_CONFIGS else []
     shared = len({trial.seed for trial in facts.inputs.before_drops.trials if trial.stage is Stage.TUNE})
     basis = f"rests on the first {count(shared, 'tune seed')}, which all of them have" if shared else "is left out"
     text = (
-        f"early_stopping {rule.rule if rule else ''} dropped {len(dropped)} of {count(space, 'config')}: from then on "
-        f"nothing compares them with the others. {'; '.join([*told, *more])}. What is said of parameters {basis}; tune "
+        f"{_who_dropped(facts)} dropped {len(dropped)} of {count(space, 'config')}: from then on nothing compares them "
+        f"with the others. {'; '.join([*told, *more])}. What is said of parameters {basis}; tune "
         "means of configs that went on look too good, for they are those that looked good."
     )
     ids = {one.id for one in dropped}
     return Evidence(text, [t.id for t in facts.trials if t.config_id in ids and t.state is TrialState.EARLY_STOPPED])
+
+
+def _who_dropped(facts: Facts) -> str:
+    """Name what has dropped configs: the rule, or what is done for signs of health."""
+    rule, judged = facts.inputs.sweep.spec.early_stopping, [one.dropped for one in facts.inputs.dropped if one.dropped]
+    by_rule = [f"early_stopping {rule.rule}"] if rule and any(one.sign is None for one in judged) else []
+    return " and ".join([*by_rule, *(["health"] if any(one.sign for one in judged) else [])])
 
 
 def _counting(counted: int, missing: int) -> str:
@@ -238,11 +246,14 @@ def _other_problems(facts: Facts) -> Evidence | None:
     return Evidence(text, odd)
 
 
+_SIGNS: Final = frozenset(sign.code for sign in SIGNS)
+
+
 def trainer_cautions(facts: Facts) -> list[Caution]:
     """Return a warning for each code of the trainers' warnings, with the first trial's message."""
     by_code: dict[str, dict[str, str]] = {}
     for trial in facts.trials:
-        for warning in trial.warnings:
+        for warning in (one for one in trial.warnings if one.code not in _SIGNS):
             message = f"{trial.label}, seed {trial.seed}: {warning.message}"
             by_code.setdefault(warning.code, {}).setdefault(trial.id, message)
     own = facts.inputs.sweep.spec.trainer is not None
@@ -284,7 +295,7 @@ SWEEP_RULES: Final = (
             lambda _, failed: f"failed; {'its result is' if failed == 1 else 'their results are'} missing, not zero",
         ),
     ),
-    Rule("DROPPED_EARLY", "A rule of early stopping dropped configs.", _dropped_early),
+    Rule("DROPPED_EARLY", "A rule of early stopping, or a sign of health, dropped configs.", _dropped_early),
     Rule("STOPPED_TRIALS", "Somebody stopped trials while the sweep went on.", _stopped_by_hand),
     Rule("MIXED_VERSIONS", "Trials had different versions of a package, or other hardware.", _mixed_versions),
     Rule("OTHER_PROBLEMS", "Trials were evaluated on different problems.", _other_problems),

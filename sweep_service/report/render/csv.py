@@ -9,7 +9,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from sweep_service.report.facts.trial_health import COLUMNS
+from sweep_service.health.run_health import COLUMNS
 from sweep_service.report.model import BenchmarkCell, BenchmarkTable, Report
 from sweep_service.report.render.views import deltas, reference, varied
 from sweep_service.sweep.records import Stage

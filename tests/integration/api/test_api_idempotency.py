@@ -24,6 +24,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"retries": {"max_crashes": 0}},
     {"probe": "first"},
     {"early_stopping": {"rule": "asha"}},
+    {"health": {"entropy_collapse": "stop"}},
     {"benchmarks": {"names": ["arithmetic"], "of": "all"}},
 )
 """A change in each section of the spec."""

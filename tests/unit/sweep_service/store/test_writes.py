@@ -28,6 +28,7 @@ from sweep_service.sweep.records import (
     Sweep,
     SweepState,
     Trial,
+    TrialWarning,
 )
 from sweep_service.sweep.shares import Part
 from sweep_service.sweep.sweep_filter import SweepFilter
@@ -43,12 +44,12 @@ READS = re.findall(
     """
     answered attempts_of behind benchmark_results chunks_behind close count_rows count_runs count_trials
     crashed_probes curves deletions deletions_in_mlflow dropped_running evaluations_behind events_offset find_probe
-    find_report get_report get_sweep get_trial get_work has_lease is_held judgements kept_models last_event last_points
-    last_probe last_samples list_attempts list_configs list_evaluations list_events list_samples list_sweeps list_trials
-    metric_keys new_points newest_checkpoint newest_checkpoints next_late open_deletions problem_counts projectable
-    projecting projection_left projections_requested report_digest report_failure report_requested ruined_trials
-    samples_at seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind unclaimed
-    validated_on versions
+    find_report get_report get_sweep get_trial get_work has_lease is_held judged_samples judgements kept_models last_event
+    last_points last_probe last_samples list_attempts list_configs list_evaluations list_events list_samples list_sweeps
+    list_trials metric_keys new_points newest_checkpoint newest_checkpoints next_late open_deletions problem_counts
+    projectable projecting projection_left projections_requested report_digest report_failure report_requested ruined_trials
+    samples_at seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind trial_series
+    unclaimed validated_on versions
     """,
 )
 
@@ -225,6 +226,9 @@ RUNNING: Mapping[str, Write] = {
     ),
     "start_probe": lambda store, own: store.start_probe(own.fence, "shape", "CPU", {}, 0.5),
     "take_wanted_report": lambda store, _: store.take_wanted_report([]),
+    "warn": lambda store, own: store.warn(
+        own.fence, own.running.id, [TrialWarning(code="DEAD_GROUPS", message="no", evidence={}, step=4)]
+    ),
     "wait_in_turn": lambda store, own: store.wait_in_turn(own.fence, None),
     "want_report": lambda store, own: store.want_report(own.id),
 } | requests()

@@ -7,7 +7,6 @@ import pytest
 
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.report.facts.trial_health import trial_health
 from sweep_service.report.parts.curve_sets import FEWEST_POINTS, MOST_POINTS, curve_sets, prominent
 from sweep_service.sweep.records import Curve, Role, Stage, Trial, TrialState
 from tests.unit.sweep_service.report.report_sweeps import series_of, sweep_inputs
@@ -51,11 +50,11 @@ def inputs_of(*curves: Curve) -> ReportInputs:
 )
 def test_a_reward_collapses_by_its_own_peak(reward: list[float], right: list[float], collapsed: bool) -> None:
     curves = [curve(key, values) for key, values in (("reward/mean", reward), ("eval/avg_at_k", right)) if values]
-    assert trial_health(trial(len(reward)), inputs_of(*curves)).reward_collapsed is collapsed
+    assert inputs_of(*curves).run_curves(trial(len(reward))).health.reward_collapsed is collapsed
 
 
 def test_peak_and_final_reward_are_means_over_windows() -> None:
-    health = trial_health(trial(100), inputs_of(curve("reward/mean", [0.2] * 40 + [0.8] * 20 + [0.41] * 40)))
+    health = inputs_of(curve("reward/mean", [0.2] * 40 + [0.8] * 20 + [0.41] * 40)).run_curves(trial(100)).health
     assert (health.reward_peak, health.reward_final) == (pytest.approx(0.8), pytest.approx(0.41))
 
 
@@ -64,11 +63,11 @@ def test_peak_and_final_reward_are_means_over_windows() -> None:
     [([1.0] * 50 + [0.22] * 50, False), ([1.0] * 50 + [0.18] * 50, True), ([None, None], False)],
 )
 def test_an_entropy_below_a_fifth_of_its_start_has_collapsed(entropy: list[float | None], collapsed: bool) -> None:
-    assert trial_health(trial(100), inputs_of(curve("entropy", entropy))).entropy_collapsed is collapsed
+    assert inputs_of(curve("entropy", entropy)).run_curves(trial(100)).health.entropy_collapsed is collapsed
 
 
 def test_a_diverged_trial_has_collapsed() -> None:
-    assert trial_health(trial(100, TrialState.DIVERGED), inputs_of()).reward_collapsed
+    assert inputs_of().run_curves(trial(100, TrialState.DIVERGED)).health.reward_collapsed
 
 
 def test_thinning_keeps_a_spike_of_one_step() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from sweep_service.health.run_health import COLUMNS
 from sweep_service.report import Report
 from sweep_service.report.build import build
-from sweep_service.report.facts.trial_health import COLUMNS
 from sweep_service.report.formatting import NOTHING, estimate, interval, number, signed
 from sweep_service.report.model import BenchmarkCell, ConfigRow, StageResult
 from sweep_service.report.render.csv import Table, render_csv

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sweep_service.health.run_health import answers_lost
 from sweep_service.report import Report
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_tables import ReportTables
 from sweep_service.report.facts.ruin import fallen_trials
-from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Outcome
 from sweep_service.report.render.html import render_html
 from sweep_service.report.statistics.ruin_rates import Ruins, least_rate, most_excess, rate_bound, runs_to_exclude
@@ -185,16 +185,16 @@ def test_another_level_of_the_worst_result_is_another_share() -> None:
     ],
 )
 def test_a_run_collapses_by_its_right_answers(accuracy: list[float], lost: bool) -> None:
-    assert _lost(np.array(accuracy), last=3, samples=None) is lost
-    assert _lost(np.array(accuracy), last=3, samples=10_000) is lost
+    assert answers_lost(np.array(accuracy), last=3, samples=None) is lost
+    assert answers_lost(np.array(accuracy), last=3, samples=10_000) is lost
 
 
 def test_healthy_runs_at_low_rates_do_not_collapse() -> None:
     """16 problems with one sample each, of which 10 to 15 % are right at every evaluation."""
     rng = np.random.default_rng(0)
     curves = rng.binomial(16, np.linspace(0.1, 0.15, 2000)[:, None], (2000, 12)) / 16
-    assert np.mean([_lost(curve, last=3, samples=16) for curve in curves]) <= 0.01
-    assert np.mean([_lost(curve, last=3, samples=None) for curve in curves]) > 0.1
+    assert np.mean([answers_lost(curve, last=3, samples=16) for curve in curves]) <= 0.01
+    assert np.mean([answers_lost(curve, last=3, samples=None) for curve in curves]) > 0.1
 
 
 @cache

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sweep_service.cli.winner import _STYLES
+from sweep_service.health.run_health import answers_lost
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.facts.report_tables import ReportTables
-from sweep_service.report.facts.trial_health import _lost
 from sweep_service.report.model import Comparison, ConfigRow, Outcome, RunCounts, SeedValue, StageResult, TrialRow
 from sweep_service.report.render.bars import scale
 from sweep_service.report.statistics.differences import Arm
@@ -79,7 +79,7 @@ def test_a_sentence_about_sound_runs_says_whether_all_runs_are_open(
 
 
 def test_the_first_evaluation_counts_by_itself() -> None:
-    assert _lost(np.array([0.6, 0.2, 0.2, 0.2]), last=3, samples=None)  # the best mean of three is 0.33
+    assert answers_lost(np.array([0.6, 0.2, 0.2, 0.2]), last=3, samples=None)  # the best mean of three is 0.33
 
 
 def test_half_of_the_problems_measures_with_half_of_the_samples() -> None:

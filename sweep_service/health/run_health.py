@@ -1,37 +1,39 @@
-"""The health of one trial, judged by its curves of entropy, reward and completion length."""
+"""The health of one run in figures, by its curves of entropy, reward and completion length."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from sweep_service.report.facts.report_inputs import ReportInputs
-from sweep_service.sweep.records import Trial, TrialState
-from sweep_service.sweep.series import Values
+from sweep_service.sweep.series import Series, TrialSeries, Values
 
 WINDOW: Final = 0.05
-"""Share of a trial's steps over which curves are averaged before they are judged."""
+"""Share of a run's steps over which curves are averaged before they are judged."""
 _SHORTEST: Final = 4
 """Smallest number of steps in a window, because a single batch is mostly noise."""
+_EMPTY: Final = Series(np.empty(0, dtype=np.int64), np.empty(0))
 COLLAPSE: Final = 0.5
-"""Share of the trial's own peak below which a fall of the reward, or of the share of right answers, is a collapse."""
+"""Share of the run's own peak below which a fall of the reward, or of the share of right answers, is a collapse."""
 ERRORS: Final = 3.0
 """Number of standard errors of sampling by which a run has fallen at the least before it counts as fallen."""
 LEARNED: Final = 0.05
-"""Reward, or held-out accuracy where rewards are small, above which a trial has learned something it can lose."""
+"""Reward, or held-out accuracy where rewards are small, above which a run has learned something it can lose."""
 ENTROPY_COLLAPSE: Final = 0.2
 """Share of its start below which entropy counts as collapsed."""
+ACCURACY: Final = "eval/avg_at_k"
+"""The metric that is the share of right answers on held-out problems."""
 COLUMNS: Final = (
     "entropy_start", "entropy_end", "entropy_kept", "reward_peak", "reward_final",
     "reward_collapsed", "entropy_collapsed", "length_start", "length_end",
 )  # fmt: skip
-"""Fields of a trial's health that the report's tables show, for configs too."""
+"""Fields of a run's health that the report's tables show, for configs too."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """Means over windows of the trial's steps; None where nothing was recorded."""
+    """Means over windows of the run's steps; None where nothing was recorded."""
 
     entropy_start: float | None = None
     entropy_end: float | None = None
@@ -56,7 +58,7 @@ class Health:
 
     @property
     def reward_collapsed(self) -> bool:
-        """True if the trial lost more than half of its best reward for a window, or diverged."""
+        """True if the run lost more than half of its best reward for a window, or diverged."""
         if self.diverged:
             return True
         if self.reward_before is None or self.reward_lowest is None or self.reward_before <= 0:
@@ -78,35 +80,72 @@ class Health:
         return self.entropy_end / self.entropy_start
 
 
-def trial_health(trial: Trial, inputs: ReportInputs) -> Health:
-    """Judge a trial by what it has recorded so far."""
-    diverged = trial.state is TrialState.DIVERGED
-    if trial.id not in inputs.series:
-        return Health(diverged=diverged)
-    entropy, reward, length = (
-        smooth(inputs.present(trial.id, key).values, trial.total_steps)
-        for key in ("entropy", "reward/mean", "completion/length_mean")
-    )
-    accuracy = inputs.present(trial.id, "eval/avg_at_k").values
-    learned = max(reward.max(initial=0.0), accuracy.max(initial=0.0)) > LEARNED
-    before, lowest = _deepest_fall(reward) if learned else (None, None)
-    return Health(
-        entropy_start=value_at(entropy, 0),
-        entropy_end=value_at(entropy, -1),
-        entropy_lowest=float(entropy.min()) if entropy.size else None,
-        entropy_highest=float(entropy.max()) if entropy.size else None,
-        reward_peak=float(reward.max()) if reward.size else None,
-        reward_before=before,
-        reward_lowest=lowest,
-        reward_final=value_at(reward, -1),
-        length_start=value_at(length, 0),
-        length_end=value_at(length, -1),
-        diverged=diverged,
-        answers_lost=_lost(accuracy, inputs.sweep.spec.objective.last, inputs.judged_samples.get(trial.id)),
-    )
+@dataclass(frozen=True)
+class RunCurves:
+    """The curves of one run."""
+
+    total_steps: int
+    last: int
+    """Number of last evaluations whose mean is the run's result."""
+    series: TrialSeries | None = None
+    """Its metrics; None while it has recorded nothing."""
+    samples: int | None = None
+    """Number of judged samples of one evaluation; None where its trainer does not count them."""
+    diverged: bool = False
+
+    def present(self, key: str) -> Series:
+        """Return a metric at the steps that have a value; empty if it was not recorded."""
+        found = self.series and self.series.get(key)
+        return found.present if found else _EMPTY
+
+    @property
+    def step(self) -> int:
+        """The last step that it has recorded."""
+        found = [] if self.series is None else [self.series.steps, self.series.eval_steps]
+        return max((int(steps[-1]) for steps in found if steps.size), default=0)
+
+    def windows(self, key: str) -> Values:
+        """Return moving means of a metric; empty if it was not recorded."""
+        return smooth(self.present(key).values, self.total_steps)
+
+    @cached_property
+    def health(self) -> Health:
+        """The figures of its health so far."""
+        if self.series is None:
+            return Health(diverged=self.diverged)
+        entropy, reward = self.windows("entropy"), self.windows("reward/mean")
+        length, accuracy = self.windows("completion/length_mean"), self.present(ACCURACY).values
+        learned = max(reward.max(initial=0.0), accuracy.max(initial=0.0)) > LEARNED
+        before, lowest = _deepest_fall(reward) if learned else (None, None)
+        return Health(
+            entropy_start=value_at(entropy, 0),
+            entropy_end=value_at(entropy, -1),
+            entropy_lowest=float(entropy.min()) if entropy.size else None,
+            entropy_highest=float(entropy.max()) if entropy.size else None,
+            reward_peak=float(reward.max()) if reward.size else None,
+            reward_before=before,
+            reward_lowest=lowest,
+            reward_final=value_at(reward, -1),
+            length_start=value_at(length, 0),
+            length_end=value_at(length, -1),
+            diverged=self.diverged,
+            answers_lost=answers_lost(accuracy, self.last, self.samples),
+        )
+
+    @cached_property
+    def lost_at(self) -> int | None:
+        """Step of the first evaluation at which its answers were lost, whatever came later; None if never.
+
+        So it follows from the evaluations until then, however many more have arrived.
+        """
+        accuracy = self.present(ACCURACY)
+        counts = range(1, len(accuracy.values) + 1)
+        found = (n for n in counts if answers_lost(accuracy.values[:n], self.last, self.samples))
+        first = next(found, None)
+        return None if first is None else int(accuracy.steps[first - 1])
 
 
-def _lost(accuracy: Values, last: int, samples: int | None) -> bool:
+def answers_lost(accuracy: Values, last: int, samples: int | None) -> bool:
     """Return True if the last evaluations' mean is less than half of the best one, by more than sampling explains.
 
     The first evaluation counts by itself. Of trainers that do not say how many samples an evaluation has, the errors
@@ -144,7 +183,7 @@ def window(total_steps: int) -> int:
 
 
 def smooth(values: Values, total_steps: int) -> Values:
-    """Return moving means over windows of a trial's steps; empty without values."""
+    """Return moving means over windows of a run's steps; empty without values."""
     if not values.size:
         return values
     width = min(len(values), window(total_steps))
