@@ -15,7 +15,7 @@ PYTEST = $(QUIET) $(VENV)/bin/python -m pytest --dist loadfile --no-loadscope-re
 QUICK = $(PYTEST) -n 3 -m "not long and not hunt"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test touched test-all hunts browser bench chaos mutants validate-report check format install lock lock-check clean
+.PHONY: help demo serve test touched test-all hunts browser bench record-grid replay chaos mutants validate-report check format install lock lock-check clean
 
 help: ## Show these commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
@@ -49,6 +49,12 @@ bench: $(READY) ## Time an optimizer step beside TRL's, the math grader, reports
 	@$(QUIET) $(VENV)/bin/python bench/report_store.py
 	@$(QUIET) $(VENV)/bin/python bench/reads.py
 	@$(QUIET) $(VENV)/bin/python bench/service_cost.py
+
+record-grid: $(READY) ## Train the grid of runs by which plans compare rules of early stopping; half an hour on two cores
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/record_grid.py
+
+replay: $(READY) ## Replay rules of early stopping on simulated grids and the recorded one: the tables of docs/early_stopping.md
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/replay_stops.py
 
 chaos: $(READY) ## Kill, stop and starve a real service at random for 20 minutes, and judge it; CHAOS="--seed 1 --minutes 2"
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python -m tests.chaos $(CHAOS)

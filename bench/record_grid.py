@@ -1,4 +1,4 @@
-"""Trains the grid of runs that `replay_stops.py` replays, and writes bench/recorded_grid.json.
+"""Trains the grid of runs that plans and replays draw from, and writes sweep_service/stopping/recorded_grid.json.
 
 python bench/record_grid.py [--jobs 2]    half an hour on two cores; given again, it goes on where it was interrupted
 """
@@ -10,12 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from curves import POINTS, read_run
 from results import ROOT, train
 
 from trainers.config import TrainingConfig, with_params
+from trainers.process.events import read_events
 
-FILE: Final = Path(__file__).with_name("recorded_grid.json")
+FILE: Final = ROOT / "sweep_service" / "stopping" / "recorded_grid.json"
 SPACE: Final = {"loss.beta1": (0.0, 0.25, 0.5, 1.0), "optimizer.learning_rate": (1e-4, 2e-4, 4e-4)}
 """Twelve points; the higher of both parameters destroy some of the runs."""
 SEEDS: Final = range(8)
@@ -23,7 +23,7 @@ BASE: Final[dict[str, Any]] = {
     "loss": {"name": "ce_gppo", "beta1": 0.0, "beta2": 1.0},
     "evaluation": {"every_steps": 30},
 }
-_KEPT: Final = ("outcome", "eval/avg_at_k", "reward/mean", "entropy")
+METRIC: Final = "eval/avg_at_k"
 
 
 def configuration(params: dict[str, float], seed: int) -> TrainingConfig:
@@ -45,21 +45,19 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda run: train(run[1], run[0], options.runs / "cache"), runs))
-    kept = list[dict[str, Any]]()
+    contenders, samples, steps = list[dict[str, Any]](), 0, list[int]()
     for place, point in enumerate(points):
-        found = {seed: read_run(options.runs / f"point{place}-seed{seed}" / "events.jsonl") for seed in SEEDS}
-        kept.append({"params": point, "runs": {seed: _compact(run) for seed, run in found.items()}})
-    steps, evaluated = found[0]["steps"], found[0]["evaluated"]
-    grid = {"steps": steps, "evaluated": evaluated, "points": POINTS, "contenders": kept}
+        curves = list[list[float]]()
+        for seed in SEEDS:
+            events = read_events(options.runs / f"point{place}-seed{seed}" / "events.jsonl")
+            evaluations = {event["step"]: event for event in events if event["type"] == "evaluation"}
+            curves.append([round(evaluations[step]["metrics"][METRIC], 4) for step in sorted(evaluations)])
+            steps = max(steps, sorted(evaluations), key=len)
+            counts = evaluations[0]["problems"]
+            samples = counts["judged"] * len(counts["right"])
+        contenders.append({"params": point, "runs": curves})
+    grid = {"metric": METRIC, "samples": samples, "steps": steps, "contenders": contenders}
     FILE.write_text(json.dumps(grid, separators=(",", ":")).replace('{"params"', '\n{"params"') + "\n")
-
-
-def _compact(run: dict[str, Any]) -> dict[str, Any]:
-    return {key: [_short(value) for value in run[key]] if isinstance(run[key], list) else run[key] for key in _KEPT}
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
 
 
 if __name__ == "__main__":

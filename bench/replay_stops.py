@@ -9,7 +9,6 @@ late, or `rungs` trains more than its share.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,17 +21,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.stop_worlds import LAST, RISKY, UNIT, WORLDS, Floats, Grid
 from sweep_service.stopping import asha, median, paired, rungs
-from sweep_service.stopping.standing import Run, Standing
-from sweep_service.sweep.records import Judgement
+from sweep_service.stopping.replay import Judge, Replay
 
 TOP_K: Final = 2
 SLOTS: Final = 2
 """Runs at a time, on which judgements by arrival depend."""
 LEVEL: Final = 0.05
-_STEPS: Final = 10
-"""Steps between two evaluations."""
-Rule = Callable[[Standing], list[Judgement]]
-RULES: Final[dict[str, Rule]] = {
+RULES: Final[dict[str, Judge]] = {
     "plain": lambda standing: [],
     "paired": partial(paired.judge, level=LEVEL),
     "rungs": rungs.judge,
@@ -60,60 +55,6 @@ class Outcome(NamedTuple):
     """True if all that lie within what matters of the best were dropped."""
 
 
-class Replay:
-    """A grid as a sweep trains it: seed by seed, so many runs at a time, each an evaluation further at each turn."""
-
-    def __init__(self, grid: Grid, rule: Rule) -> None:
-        self._grid, self._rule = grid, rule
-        self._contenders, self._seeds, self._evaluations = grid.curves_CSE.shape
-        self._runs: dict[str, dict[int, Run]] = {str(place): {} for place in range(self._contenders)}
-        self._judged: list[Judgement] = []
-        self._values = grid.curves_CSE.tolist()
-        self.trained = 0
-        """Evaluations trained, of all runs."""
-
-    @property
-    def standing(self) -> Standing:
-        """The rows that the rule sees."""
-        steps = _STEPS * self._evaluations
-        return Standing(self._runs, range(self._seeds), steps, LAST, TOP_K, self._judged)
-
-    def run(self) -> set[str]:
-        """Train all that the rule lets train; return the contenders that are left."""
-        left, waiting = set(self._runs), self._waiting()
-        running: list[tuple[str, int]] = []
-        while True:
-            running = [one for one in running if one[0] in left and not self._runs[one[0]][one[1]].is_over]
-            while len(running) < SLOTS and (one := next((one for one in waiting if one[0] in left), None)):
-                self._runs[one[0]][one[1]] = Run()
-                running.append(one)
-            if not running:
-                return left
-            for config_id, seed in running:
-                self._advance(config_id, seed)
-            if new := self._rule(self.standing):
-                self._judged += new
-                left -= {judgement.config_id for judgement in new if judgement.dropped}
-
-    def _waiting(self) -> Iterator[tuple[str, int]]:
-        yield from ((config_id, seed) for seed in range(self._seeds) for config_id in self._runs)
-
-    def _advance(self, config_id: str, seed: int) -> None:
-        run, place = self._runs[config_id][seed], int(config_id)
-        done = len(run.values) + 1
-        ruined = bool(done > self._grid.collapsed_CS[place, seed] + 1)
-        values = self._values[place][seed][:done]
-        is_over = ruined or done == self._evaluations
-        result = float(np.mean(values[-1 if ruined else -LAST :])) if is_over else None
-        self._runs[config_id][seed] = Run(range(_STEPS, _STEPS * done + 1, _STEPS), values, is_over, result, ruined)
-        self.trained += 1
-
-    def means(self, left: set[str]) -> dict[str, float]:
-        """Return the means over all seeds of the contenders that are left."""
-        runs = {config_id: self._runs[config_id].values() for config_id in left}
-        return {config_id: float(np.mean([run.result for run in own])) for config_id, own in runs.items()}
-
-
 def parts_outcome(grid: Grid) -> Outcome:
     """Halve the contenders by parts of runs: the best half, then the best quarter, go on."""
     contenders, seeds, evaluations = grid.curves_CSE.shape
@@ -131,11 +72,11 @@ def outcome(grid: Grid, name: str) -> Outcome:
     """Replay one grid under a rule."""
     if name == PARTS:
         return parts_outcome(grid)
-    replay = Replay(grid, RULES[name])
-    left = replay.run()
-    means = replay.means(left)
-    chosen = max(means, key=lambda config_id: means[config_id])
-    return _judged(grid, replay.trained / grid.curves_CSE.size, {int(config_id) for config_id in left}, int(chosen))
+    recorded = grid.recorded
+    replay = Replay(recorded, RULES[name], top_k=TOP_K, slots=SLOTS)
+    left, means = replay.run(), recorded.means()
+    chosen = max(left, key=lambda contender: means[contender])
+    return _judged(grid, replay.trained / recorded.size, {*left}, chosen)
 
 
 def _judged(grid: Grid, share: float, left: set[int], chosen: int) -> Outcome:

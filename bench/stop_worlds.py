@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from sweep_service.stopping.replay import Grid as Recorded
+
 Floats = npt.NDArray[np.float64]
 UNIT: Final = 0.02
 """Standard deviation of what a seed adds to one config, at the end; also the difference that matters."""
@@ -32,6 +34,11 @@ class Grid:
     """Worth of each contender: the mean of its runs' ends."""
     error: float
     """Standard error of the difference of two contenders on all seeds."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The grid as it is replayed: a run that has collapsed is ended at the second evaluation that shows it."""
+        return Recorded(self.curves_CSE.tolist(), (self.collapsed_CS + 2).tolist(), LAST, FALLEN)
 
 
 @dataclass(frozen=True)

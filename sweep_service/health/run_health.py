@@ -105,8 +105,10 @@ class RunCurves:
         return max((int(steps[-1]) for steps in found if steps.size), default=0)
 
     def windows(self, key: str) -> Values:
-        """Return moving means of a metric; empty if it was not recorded."""
-        return smooth(self.present(key).values, self.total_steps)
+        """Return moving means of a metric over windows of steps; empty if it was not recorded."""
+        found = self.present(key)
+        gap = float(np.median(np.diff(found.steps))) if found.steps.size > 1 else 1.0
+        return smooth(found.values, max(1, round(window(self.total_steps) / gap)))
 
     @cached_property
     def health(self) -> Health:
@@ -182,10 +184,10 @@ def window(total_steps: int) -> int:
     return max(_SHORTEST, round(WINDOW * total_steps))
 
 
-def smooth(values: Values, total_steps: int) -> Values:
-    """Return moving means over windows of a run's steps; empty without values."""
+def smooth(values: Values, width: int) -> Values:
+    """Return moving means over so many values, or over all if there are fewer; empty without values."""
     if not values.size:
         return values
-    width = min(len(values), window(total_steps))
+    width = min(len(values), width)
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return (sums[width:] - sums[:-width]) / width

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep_service.sweep.records import Role, Stage, SweepState, TrialState, TrialWarning
 
-REPORT_VERSION: Final = 13
+REPORT_VERSION: Final = 14
 """Rises when the same rows give another report. Reports that are kept already stay as they are."""
 
 
@@ -754,7 +754,7 @@ class CurveSet(ReportPart):
 class Report(ReportPart):
     """Everything that the report says."""
 
-    report_version: Literal[13] = REPORT_VERSION
+    report_version: Literal[14] = REPORT_VERSION
     inputs_digest: str
     interim: bool
     """True if the sweep was still running, so that every number may change."""

@@ -339,6 +339,10 @@ SYMPTOMS: dict[str, dict[str, Any]] = {
         "eval__avg_at_k": rising(0.4, 0.41),
     },
     "reward rises and held-out accuracy falls": {"reward__mean": rising(0.4, 0.9), "eval__avg_at_k": rising(0.5, 0.3)},
+    "the last evaluations have less than half of the right answers": {
+        "eval__avg_at_k": lambda c, t, values: np.where(np.arange(values.size) < values.size - 3, values, 0.2)
+    },
+    "it leaves the initial model": {"probe__kl_from_initial_k3": in_part(0.5, 0.6, 3.0)},
     "most groups have equal rewards": {"group__zero_spread_share": in_part(0.5, 0.6, 3.0)},
     "a third of the tokens is clipped": {"clip_fraction__high": rising(0.3, 0.4)},
     "no symptom: entropy falls for less than a window": {"entropy": in_part(0.4, 0.42, 0.01)},
@@ -348,6 +352,12 @@ SYMPTOMS: dict[str, dict[str, Any]] = {
     },
     "no symptom: completions grow, and held-out accuracy too": {"completion__length_ended": rising(6.0, 12.0)},
     "no symptom: fewer and fewer completions are cut": {"completion__truncated_share": rising(0.6, 0.1)},
+    "no symptom: a last evaluation with few right answers": {
+        "eval__avg_at_k": lambda c, t, values: np.where(np.arange(values.size) < values.size - 1, values, 0.2)
+    },
+    "no symptom: far from the initial model for less than a window": {
+        "probe__kl_from_initial_k3": in_part(0.5, 0.51, 3.0)
+    },
     "no symptom: equal rewards for less than a window": {"group__zero_spread_share": in_part(0.5, 0.51, 3.0)},
     "no symptom: many clipped tokens in a tenth of the training": {"clip_fraction__low": in_part(0.5, 0.6, 20.0)},
 }

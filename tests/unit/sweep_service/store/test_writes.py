@@ -42,14 +42,14 @@ VERB = ["self", "sweep_id", "by"]
 READS = re.findall(
     r"\w+",
     """
-    answered attempts_of behind benchmark_results chunks_behind close count_rows count_runs count_trials
-    crashed_probes curves deletions deletions_in_mlflow dropped_running evaluations_behind events_offset find_probe
-    find_report get_report get_sweep get_trial get_work has_lease is_held judged_samples judgements kept_models last_event
+    answered attempts_of behind benchmark_results chunks_behind close count_rows count_runs count_trials crashed_probes
+    curves deletions deletions_in_mlflow dropped_running evaluations_behind events_offset find_probe find_report
+    get_report get_sweep get_trial get_work has_lease is_held judged_samples judgements kept_models last_event
     last_points last_probe last_samples list_attempts list_configs list_evaluations list_events list_samples list_sweeps
     list_trials metric_keys new_points newest_checkpoint newest_checkpoints next_late open_deletions problem_counts
-    projectable projecting projection_left projections_requested report_digest report_failure report_requested ruined_trials
-    samples_at seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind trial_series
-    unclaimed validated_on versions
+    projectable projecting projection_left projections_requested report_digest report_failure report_requested
+    ruined_trials samples_at seconds_per_step series shares spent stops stored_reports sweep_runs sweeps_behind
+    trial_series unclaimed validated_on versions
     """,
 )
 
