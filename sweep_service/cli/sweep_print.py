@@ -28,7 +28,7 @@ from sweep_service.sweep.benchmark_cost import BenchmarksPlan, Sampled
 from sweep_service.sweep.budget import BudgetPlan, GpuHours
 from sweep_service.sweep.endings import MEANINGS, end_name
 from sweep_service.sweep.labels import explained, params_text, params_texts, plain_value
-from sweep_service.sweep.plan import SweepPlan
+from sweep_service.sweep.plan import StoppingForecasts, SweepPlan
 from sweep_service.sweep.records import Role, Stage
 from trainers.tasks.data_record import data_facts, lines, title
 
@@ -36,6 +36,18 @@ _SHOWN_CONFIGS = 8
 _SHOWN_SETTINGS = 30
 _SETTING_LENGTH = 60
 """Letters of a setting's value that are shown."""
+
+
+def _stopping(found: StoppingForecasts, unit: str) -> str:
+    """Say what each rule of early stopping would take and lose."""
+    rules = [
+        f"{one.rule} {one.hours:.2g} {unit} expected, {one.most_hours:.2g} at worst, "
+        f"{one.loses_best:.0%} of the replays lose the best"
+        if one.rule != "none"
+        else f"none {one.hours:.2g} {unit}"
+        for one in found.rules
+    ]
+    return "; ".join([*rules, found.basis])
 
 
 def print_plan(plan: SweepPlan) -> None:
@@ -57,6 +69,8 @@ def print_plan(plan: SweepPlan) -> None:
         facts["budget"] = _budget(plan.budget, plan.trials)
     if plan.benchmarks:
         facts["measured"] = _benchmarks(plan.benchmarks, plan.hours_unit)
+    if plan.early_stopping:
+        facts["stopping"] = _stopping(plan.early_stopping, plan.hours_unit)
     console.print(Text(plan.name, "bold"))
     print_facts(facts, 9)
     for label, roles in list(zip(plan.first_labels, plan.first_roles, strict=True))[:_SHOWN_CONFIGS]:

@@ -12,6 +12,7 @@ from sweep_service.processes.heartbeat import standstill
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
 from sweep_service.service.results import Results, best_yaml
+from sweep_service.service.stopping_forecast import stopping_forecasts
 from sweep_service.service.verb_rules import VerbRules
 from sweep_service.store import schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
@@ -55,7 +56,8 @@ class SweepService(VerbRules, Logs, Results):
 
         Raises: InvalidSpec; StillReading.
         """
-        return self._checked(raw)[1]
+        spec, plan = self._checked(raw)
+        return plan.model_copy(update={"early_stopping": stopping_forecasts(self.store, spec, plan)})
 
     def _checked(self, raw: object) -> tuple[SweepSpec, SweepPlan]:
         spec = check_spec(raw, self.settings.cache, self.settings.trainer_commands)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sweep_service.sweep.own_trainer import is_own
 from sweep_service.sweep.records import BenchmarkResult, Config, Evaluation, Stage, Sweep, Trial, TrialState, new_id
 from sweep_service.sweep.spec import BenchmarkSettings, SweepSpec
+from trainers.config import TrainingConfig
 
 _FIRST_NUMBER: Final = 1_000_000
 """Number of a sweep's first evaluation: above those of its trials, which are made later than some evaluations."""
@@ -134,6 +135,12 @@ def initial_model(training: Mapping[str, Any]) -> str:
         return json.dumps(training, sort_keys=True)
     model = {name: value for name, value in training["model"].items() if name != "lora"}
     return json.dumps([model] if model["name"] == "pretrained" else [model, training["task"]], sort_keys=True)
+
+
+def question(base: TrainingConfig) -> str:
+    """Return the model that a sweep starts from and its problems: with the same ones, two sweeps ask the same."""
+    training = base.model_dump(mode="json")
+    return json.dumps([initial_model(training), training["task"]], sort_keys=True)
 
 
 def models_of_trials(configs: Sequence[Config], evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:

@@ -29,6 +29,24 @@ from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
 
+class StoppingForecast(Record):
+    """What a rule of early stopping would save and lose, by replays of recorded runs."""
+
+    rule: str = Field(description="none: every config is trained on every tune seed.")
+    hours: float = Field(description="Of all trials, on average over the replays.")
+    most_hours: float = Field(description="Of all trials, in the replay that took most.")
+    loses_best: float = Field(
+        description="Share of the replays in which all configs within objective.relevant of the best were dropped."
+    )
+
+
+class StoppingForecasts(Record):
+    """What rules of early stopping would save and lose in this sweep, or why nobody can tell."""
+
+    basis: str
+    rules: tuple[StoppingForecast, ...] = ()
+
+
 class SweepPlan(Record):
     """Plan of a sweep. Hours are an estimate, not a promise."""
 
@@ -51,6 +69,9 @@ class SweepPlan(Record):
     cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
     benchmarks: BenchmarksPlan | None = Field(default=None, description="Their cost beside the training.")
+    early_stopping: StoppingForecasts | None = Field(
+        default=None, description="With enough configs and tune seeds that dropping some would save hours."
+    )
     prompts: tuple[Prompt, ...] = Field(
         default=(), description="Three of the base configuration, or of the first point of a space of data or models."
     )

@@ -1,7 +1,6 @@
 """Builds a report from the rows of the store. Imports no Ray, MLflow or torch."""
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -22,7 +21,7 @@ from sweep_service.report.render.markdown import render_markdown
 from sweep_service.report.render.picture import render_picture
 from sweep_service.settings import Settings
 from sweep_service.store import Store
-from sweep_service.sweep.evaluations import initial_model
+from sweep_service.sweep.evaluations import initial_model, question
 from sweep_service.sweep.extension import LOOK_EVENTS, looks
 from sweep_service.sweep.objective import objective_metrics, trial_objective, used_measures
 from sweep_service.sweep.records import AskedBefore, Config, Stage, Sweep, Trial, TrialState, ValidatedSweep
@@ -105,7 +104,7 @@ def _asked_before(store: Store, sweep: Sweep, config_ids: Collection[str]) -> tu
         if not _may_be_same(raw, own):
             continue
         with suppress(ValidationError):  # refused today: its loss's package may be gone
-            if _question(TrainingConfig.model_validate(raw)) == _question(own):
+            if question(TrainingConfig.model_validate(raw)) == question(own):
                 same.append(_asked(store, store.get_sweep(id_), sweep, config_ids))
     return tuple(same)
 
@@ -114,12 +113,6 @@ def _may_be_same(raw: Mapping[str, Any], own: TrainingConfig) -> bool:
     """True if a base as it was submitted names the same task and kind of model, or leaves them to the defaults."""
     pairs = ((raw.get("task"), own.task.name), (raw.get("model"), own.model.name))
     return all(not isinstance(part, dict) or part.get("name", name) == name for part, name in pairs)
-
-
-def _question(base: TrainingConfig) -> str:
-    """Return the model that a sweep starts from and its problems: with the same ones, two sweeps ask the same."""
-    training = base.model_dump(mode="json")
-    return json.dumps([initial_model(training), training["task"]], sort_keys=True)
 
 
 def _asked(store: Store, earlier: Sweep, sweep: Sweep, config_ids: Collection[str]) -> AskedBefore:
