@@ -21,7 +21,8 @@ SPACE: Final = {"loss.beta1": (0.0, 0.25, 0.5, 1.0), "optimizer.learning_rate": 
 SEEDS: Final = range(8)
 BASE: Final[dict[str, Any]] = {
     "loss": {"name": "ce_gppo", "beta1": 0.0, "beta2": 1.0},
-    "evaluation": {"every_steps": 30},
+    "steps": 240,
+    "evaluation": {"every_steps": 16},
 }
 METRIC: Final = "eval/avg_at_k"
 
