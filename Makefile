@@ -67,6 +67,7 @@ validate-report: $(READY) ## Simulate some 240,000 sweeps with known truths thro
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --problems
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --rates
+	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_report.py --rules
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_words.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_power.py
 	@OMP_NUM_THREADS=1 $(QUIET) $(VENV)/bin/python bench/validate_looks.py

@@ -14,9 +14,20 @@ from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import ConfigRow
 from sweep_service.runner.stages import next_records
+from sweep_service.stopping.table import judge
 from sweep_service.sweep.endings import Ending
 from sweep_service.sweep.plan import first_records
-from sweep_service.sweep.records import Config, Curve, DesiredState, ProblemCounts, Sweep, SweepState, Trial, TrialState
+from sweep_service.sweep.records import (
+    Config,
+    Curve,
+    DesiredState,
+    Judgement,
+    ProblemCounts,
+    Sweep,
+    SweepState,
+    Trial,
+    TrialState,
+)
 from sweep_service.sweep.series import EVALUATION, TrialSeries
 from sweep_service.sweep.spec import SweepSpec
 from trainers.evaluation.problem_parts import part_metric, split_problems
@@ -35,10 +46,15 @@ class Row:
     seeds: int
     differ: bool
     top_k: int = 2
+    tune_seeds: int = 2
+    rule: str | None = None
+    """Rule of early stopping: one that compares all configs."""
 
 
 @lru_cache(maxsize=64)
-def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
+def _start(
+    points: int | None, seeds: int, top_k: int, tune_seeds: int, rule: str | None
+) -> tuple[SweepSpec, tuple[Config, ...], tuple[Trial, ...]]:
     """A sweep's spec with the configs and tune trials that it begins with; without a number of points, over rates."""
     other, betas = {"optimizer.learning_rate": list(RATES)}, [*BETAS]
     if points is not None and points % len(BETAS):
@@ -54,7 +70,11 @@ def _start(points: int | None, seeds: int, top_k: int) -> tuple[SweepSpec, tuple
                 "steps": _STEPS,
             },
             "space": {"loss.beta1": betas, **other},
-            "seeds": {"tune": [0, 1], "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))}},
+            "seeds": {
+                "tune": list(range(tune_seeds)),
+                "confirm": {"top_k": top_k, "seeds": list(range(10, 10 + seeds))},
+            },
+            "early_stopping": rule,
         }
     )
     configs, trials = first_records(spec, "swp_simulated")
@@ -71,7 +91,7 @@ def run_sweep(row: Row, rng: np.random.Generator) -> tuple[ReportInputs, Arms]:
     """Run one sweep as the runner does."""
     arms = row.world.deal(rng)
     points = None if isinstance(row.world, Rates) else arms.points
-    spec, configs, planned = _start(points, row.seeds, row.top_k)
+    spec, configs, planned = _start(points, row.seeds, row.top_k, row.tune_seeds, row.rule)
     sweep = Sweep(
         id="swp_simulated",
         name=spec.name,
@@ -83,6 +103,11 @@ def run_sweep(row: Row, rng: np.random.Generator) -> tuple[ReportInputs, Arms]:
     )
     trials, series, counted = _train(arms, configs, planned, rng)
     curves = [curve for trial in trials if trial.id in series for curve in _curves(trial, series[trial.id])]
+    if row.rule is not None:
+        configs, trials = _drop(spec, configs, trials, curves)
+        kept = {trial.id for trial in trials if trial.state is not TrialState.EARLY_STOPPED}
+        series = {trial_id: own for trial_id, own in series.items() if trial_id in kept}
+        curves, counted = ([one for one in rows if one.trial_id in kept] for rows in (curves, counted))
     confirm = next_records(sweep, configs, trials, curves) or ([], [])  # nothing if every trial crashed
     by_id = {config.id: config for config in (*configs, *confirm[0])}
     more, more_series, counts = _train(arms, [*by_id.values()], confirm[1], rng)
@@ -94,6 +119,27 @@ def run_sweep(row: Row, rng: np.random.Generator) -> tuple[ReportInputs, Arms]:
         problem_counts=(*counted, *counts),
     )
     return inputs, arms
+
+
+def _drop(
+    spec: SweepSpec, configs: Sequence[Config], trials: Sequence[Trial], curves: Sequence[Curve]
+) -> tuple[tuple[Config, ...], list[Trial]]:
+    """Let the rule of a sweep judge after each tune seed, as if that were trained before the next one."""
+    judged: list[Judgement] = []
+    for seeds in range(1, len(spec.seeds.tune)):
+        over = {*spec.seeds.tune[:seeds]}
+        seen = [one if one.seed in over else one.model_copy(update={"state": TrialState.PENDING}) for one in trials]
+        judged += judge(spec, configs, seen, [curve for curve in curves if curve.seed in over], judged)
+    dropped = {one.config_id: one for one in judged if one.dropped}
+    seeds_of = {config_id: {*spec.seeds.tune[: one.mark]} for config_id, one in dropped.items()}
+    ended = {"state": TrialState.EARLY_STOPPED, "ending": Ending.EARLY_STOPPED, "step": 0, "attempts": 0}
+    return (
+        tuple(one.model_copy(update={"dropped": dropped.get(one.id)}) for one in configs),
+        [
+            one.model_copy(update=ended) if one.seed not in seeds_of.get(one.config_id, {one.seed}) else one
+            for one in trials
+        ],
+    )
 
 
 def _train(

@@ -4,6 +4,7 @@
     python bench/validate_report.py --stress                          worlds beyond the targets
     python bench/validate_report.py --problems                        configs that are lucky on problems
     python bench/validate_report.py --rates                           spaces over learning rate and beta1
+    python bench/validate_report.py --rules                           rules of early stopping
     python bench/validate_report.py --only "noisy baseline"           lines whose world has that in its name
 
 The exit code is 1 if a target is missed.
@@ -355,6 +356,17 @@ def rate_rows() -> list[Row]:
     ]
 
 
+def rule_rows() -> list[Row]:
+    """Sweeps whose tune stage a rule of early stopping shortens, beside the same without it."""
+    pairs = {"Gaussian": (Drawn(0), Drawn(2)), "recorded": worlds()["recorded"]}
+    return [
+        Row(f"{name}, {rule or 'no rule'}", world, 4, differ, tune_seeds=6, rule=rule)
+        for name, pair in pairs.items()
+        for differ, world in zip((False, True), pair, strict=True)
+        for rule in (None, "paired", "rungs")
+    ]
+
+
 def _lucky_name(problems: int, luck: float) -> str:
     return f"{problems} problems, luck {luck:g}"
 
@@ -440,6 +452,8 @@ def _table(asked: argparse.Namespace) -> tuple[list[Row], Sequence[str], Callabl
     """The rows of the table that is asked for, its head, and what writes a line of it."""
     if asked.problems:
         return problem_rows(), PROBLEM_HEAD, problem_line
+    if asked.rules:
+        return rule_rows(), HEAD, line
     if asked.rates:
         return rate_rows(), RATE_HEAD, rate_line
     return stress_rows() if asked.stress else target_rows(), HEAD, line
@@ -454,6 +468,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of the name of the worlds to run")
     parser.add_argument("--problems", action="store_true", help="worlds in which configs are lucky on problems")
     parser.add_argument("--rates", action="store_true", help="spaces over learning rate and beta1")
+    parser.add_argument("--rules", action="store_true", help="rules of early stopping")
     asked = parser.parse_args()
     started, missed = time.monotonic(), list[str]()
     rows, head, line_of = _table(asked)
