@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from sweep_service.stopping.forecast import kept_grid
 from sweep_service.stopping.replay import Grid as Recorded
 
 Floats = npt.NDArray[np.float64]
@@ -34,11 +35,13 @@ class Grid:
     """Worth of each contender: the mean of its runs' ends."""
     error: float
     """Standard error of the difference of two contenders on all seeds."""
+    ruin: float = FALLEN
+    """Result of a run that has collapsed."""
 
     @property
     def recorded(self) -> Recorded:
         """The grid as it is replayed: a run that has collapsed is ended at the second evaluation that shows it."""
-        return Recorded(self.curves_CSE.tolist(), (self.collapsed_CS + 2).tolist(), LAST, FALLEN)
+        return Recorded(self.curves_CSE.tolist(), (self.collapsed_CS + 2).tolist(), LAST, self.ruin)
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,30 @@ def _errors(shape: tuple[int, int, int], rng: np.random.Generator) -> Floats:
     return errors_CSE / math.sqrt(sum(covariances) / LAST**2)
 
 
+class Kept:
+    """The recorded grid that comes with the package, its contenders and seeds in another order each time."""
+
+    def draw(self, rng: np.random.Generator) -> Grid:
+        """Draw one order. The mean of all recorded runs counts as a contender's worth."""
+        grid = kept_grid().grid
+        curves_CSE, ended_CS = np.array(grid.values_CSE), np.array(grid.ended_CS)
+        contenders, seeds = rng.permutation(curves_CSE.shape[0]), rng.permutation(curves_CSE.shape[1])
+        means_C = np.array(grid.means())[contenders]
+        curves_CSE, ended_CS = curves_CSE[contenders][:, seeds], ended_CS[contenders][:, seeds]
+        sound_CS = np.where(ended_CS > curves_CSE.shape[2], curves_CSE[:, :, -grid.last :].mean(axis=2), np.nan)
+        own_CS = sound_CS - np.nanmean(sound_CS, axis=1, keepdims=True)
+        spread = math.sqrt(np.nansum(own_CS**2) / (np.isfinite(sound_CS).sum() - len(means_C)))
+        return Grid(curves_CSE, ended_CS - 2, means_C, spread * math.sqrt(2 / len(seeds)), ruin=grid.ruin)
+
+
 RISKY: Final = "all but the best are better by 3, but collapse in 20 % of runs"
 """The world in which no rule keeps a promise: ruin that has not shown yet."""
+RECORDED: Final = "recorded grid of the embedded task"
 WORLDS: Final = {
     **{f"config sd {ratio:g} x seed sd": Curves(ratio) for ratio in (0.36, 1, 2, 3.6)},
     **{f"crossing curves, {ratio:g}": Curves(ratio, crossing=1.5) for ratio in (0.36, 1, 2, 3.6)},
     **{f"late risers, {ratio:g}": Curves(ratio, late=0.3) for ratio in (0.36, 1, 2, 3.6)},
     "a third collapses, 1": Curves(1, collapsing=1 / 3),
+    RECORDED: Kept(),
     RISKY: Curves(0, risky=0.2),
 }
