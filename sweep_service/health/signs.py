@@ -24,7 +24,7 @@ MUCH_CUT: Final = 0.3
 REWARD_GAIN: Final = 0.1
 DEAD: Final = 0.8
 MUCH_CLIPPED: Final = 0.3
-FAR: Final = 1.0
+FAR: Final = 2.0
 """Divergence from the initial model, in nats a token, above which a run has left it."""
 ANSWERS_LOST: Final = "ANSWERS_LOST"
 """The sign that a run is ruined."""
@@ -252,7 +252,7 @@ SIGNS: Final = (
     ),
     Sign(
         "KL_EXPLOSION",
-        "Divergence from the initial model on the frozen completions above 1 nat a token for a window.",
+        "Divergence from the initial model on the frozen completions above 2 nats a token for a window.",
         _kl_explosion,
     ),
     Sign(

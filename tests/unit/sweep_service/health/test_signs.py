@@ -63,7 +63,7 @@ def test_lost_answers_are_told_as_they_were_then() -> None:
 
 @pytest.mark.parametrize(("far", "shown"), [(5, True), (4, False)], ids=str)
 def test_a_run_that_left_the_initial_model_for_a_window(far: int, *, shown: bool) -> None:
-    curves = run(probe__kl_from_initial_k3=[0.1] * 20 + [1.2] * far + [0.1] * 20)
+    curves = run(probe__kl_from_initial_k3=[0.1] * 20 + [2.1] * far + [0.1] * 20)
     assert ("KL_EXPLOSION" in codes(curves)) == shown
 
 

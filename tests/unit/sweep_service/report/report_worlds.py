@@ -342,7 +342,7 @@ SYMPTOMS: dict[str, dict[str, Any]] = {
     "the last evaluations have less than half of the right answers": {
         "eval__avg_at_k": lambda c, t, values: np.where(np.arange(values.size) < values.size - 3, values, 0.2)
     },
-    "it leaves the initial model": {"probe__kl_from_initial_k3": in_part(0.5, 0.6, 3.0)},
+    "it leaves the initial model": {"probe__kl_from_initial_k3": in_part(0.5, 0.6, 6.0)},
     "most groups have equal rewards": {"group__zero_spread_share": in_part(0.5, 0.6, 3.0)},
     "a third of the tokens is clipped": {"clip_fraction__high": rising(0.3, 0.4)},
     "no symptom: entropy falls for less than a window": {"entropy": in_part(0.4, 0.42, 0.01)},
@@ -356,7 +356,7 @@ SYMPTOMS: dict[str, dict[str, Any]] = {
         "eval__avg_at_k": lambda c, t, values: np.where(np.arange(values.size) < values.size - 1, values, 0.2)
     },
     "no symptom: far from the initial model for less than a window": {
-        "probe__kl_from_initial_k3": in_part(0.5, 0.51, 3.0)
+        "probe__kl_from_initial_k3": in_part(0.5, 0.51, 6.0)
     },
     "no symptom: equal rewards for less than a window": {"group__zero_spread_share": in_part(0.5, 0.51, 3.0)},
     "no symptom: many clipped tokens in a tenth of the training": {"clip_fraction__low": in_part(0.5, 0.6, 20.0)},
