@@ -1,4 +1,4 @@
-"""What rules of early stopping save in real sweeps: the demo's space widened to 12 configs, without a rule and with two.
+"""What rules of early stopping save in real sweeps: the demo's space widened to 12 configs, with and without a rule.
 
     python bench/live_stops.py [--rounds 3] [--home FOLDER]      over half an hour a round on two cores
 
@@ -30,7 +30,7 @@ def spec(place: int, rule: str | None) -> dict[str, Any]:
     demo.pop("benchmarks")
     first = 20 * place
     return demo | {
-        "name": f"{rule or 'none'} {place}",
+        "name": f"{rule or 'none'}-{place}",
         "training": demo["training"] | {"steps": 160, "evaluation": {"samples_per_problem": 16, "every_steps": 16}},
         "space": {"loss.beta1": BETAS, "loss.beta2": 1},
         "seeds": {
@@ -40,6 +40,13 @@ def spec(place: int, rule: str | None) -> dict[str, Any]:
         "early_stopping": rule,
         "resources": {"cpus": 1, "max_parallel": PARALLEL},
     }
+
+
+def warm_up() -> dict[str, Any]:
+    """Return a sweep of one trial, by which the first model is made."""
+    one = {"space": {"loss.beta1": [0.0], "loss.beta2": 1}, "seeds": {"tune": [999]}, "early_stopping": None}
+    none = dict.fromkeys(("ppo_clip", "dapo", "matched"), False)
+    return spec(0, None) | one | {"name": "first-model", "baselines": none}
 
 
 def run(client: Client, wanted: dict[str, Any]) -> str:
@@ -67,6 +74,7 @@ def main() -> int:
         home = options.home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sweeps-")))
         home.mkdir(parents=True, exist_ok=True)
         client = stack.enter_context(serving(Settings(home=home, port=8755)))
+        client.wait(client.submit(warm_up()).id)
         print(
             "| round | rule | wall | processors | steps trained | best and verdict |\n|---|---|---|---|---|---|",
             flush=True,
