@@ -51,7 +51,7 @@ def setting_schemas(model: type[BaseModel]) -> Iterator[SettingSchema]:
         if "$ref" in node:
             node = schema["$defs"][node["$ref"].rpartition("/")[2]]
         properties: Mapping[str, Any] = node.get("properties", {})
-        tags = (properties.get(name, {}).get("const") for name in ("name", "mode"))
+        tags = (properties.get(name, {}).get("const") for name in ("name", "mode", "rule"))
         variant = next(filter(None, tags), None)
         for name, inner in properties.items():
             yield SettingSchema(prefix + name, variant, inner, name in node.get("required", ()))

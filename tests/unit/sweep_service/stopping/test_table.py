@@ -1,7 +1,7 @@
 """Rows of a sweep as a rule sees them, and its judgements as rows."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -128,6 +128,10 @@ def test_a_drop_says_in_words_why() -> None:
     assert worst.message.startswith(f"after 3 tune seeds it is {-worst.value:.3g} below config {number}, and 0.0")
     assert worst.message.endswith(" proves it worse")
     assert judge(spec, configs, [ended(trial) for trial in trials], curves, found) == [], "nothing is judged twice"
+
+
+def test_every_rule_that_a_spec_may_name_has_its_row() -> None:
+    assert [*RULES] == [*get_args(get_args(EarlyStopping)[0])]
 
 
 @pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)

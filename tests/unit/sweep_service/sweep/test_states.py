@@ -71,7 +71,7 @@ def test_a_stop_by_hand_takes_the_place_of_what_would_be_tried_again_and_of_noth
     assert (MEANINGS[stop.ending].state, MEANINGS[stop.ending].outcome) == (state, AttemptOutcome.STOPPED)
     assert state.has_result is counts
     own_endings = {ending.value for ending in Ending if not stop.takes_place_of(ending)}
-    assert own_endings == {"SUCCEEDED", "DIVERGED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
+    assert own_endings == {"SUCCEEDED", "DIVERGED", "RUINED", "FAILED", "TIMED_OUT", "CANCELLED", "OVER_BUDGET"}
 
 
 def test_the_log_is_named_where_it_may_tell_more() -> None:
