@@ -19,7 +19,8 @@ def early_stopping_errors(spec: SweepSpec) -> list[SpecError]:
     errors, contenders = list[SpecError](), droppable(spec)
     least_seeds = MIN_SEEDS + 1 if isinstance(rule, Paired) else 2 if isinstance(rule, Rungs) else 1
     if seeds < least_seeds:
-        why = f"{rule.rule} saves nothing with {seeds} tune seed{'s' * (seeds != 1)}: its first look comes after {least_seeds - 1}"
+        so_few = f"{seeds} tune seed{'s' * (seeds != 1)}"
+        why = f"{rule.rule} saves nothing with {so_few}: its first look comes after {least_seeds - 1}"
         errors.append(SpecError("/seeds/tune", f"{why}; list {least_seeds} or more, or use rule median or asha"))
     if contenders <= spec.chosen:
         why = (
