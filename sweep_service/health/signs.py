@@ -56,7 +56,7 @@ def _reward_collapse(run: RunCurves) -> Evidence | None:
     if not health.reward_collapsed:
         return None
     if health.diverged:
-        return Evidence(math.inf, "it diverged")
+        return Evidence(math.inf, "it diverged, or was ended as ruined")
     before, lowest = health.reward_before or 0.0, health.reward_lowest or 0.0
     words = f"reward fell from {before:.3f} to {lowest:.3f}, and ended at {health.reward_final or 0.0:.3f}"
     return Evidence(1 - lowest / before, words)
@@ -168,6 +168,8 @@ def _dead_groups(run: RunCurves) -> Evidence | None:
 
 
 def _clip_dominated(run: RunCurves) -> Evidence | None:
+    if run.step < run.total_steps / 4:
+        return None
     clipped = (run.present(f"clip_fraction/{side}").values for side in ("low", "high"))
     low, high = (float(shares.mean()) if shares.size else 0.0 for shares in clipped)
     if max(low, high) <= MUCH_CLIPPED:
@@ -213,7 +215,7 @@ SIGNS: Final = (
     Sign(
         ANSWERS_LOST,
         "Held-out accuracy, averaged as the objective is, below half of its best so far, by more than sampling "
-        "explains: the run is ruined.",
+        "explains.",
         _answers_lost,
     ),
     Sign(
@@ -257,7 +259,8 @@ SIGNS: Final = (
     ),
     Sign(
         "CLIP_DOMINATED",
-        "Over the whole trial more than 30 % of the tokens lie below, or above, the clip range.",
+        "Over all steps so far, a quarter of the trial's at least, more than 30 % of the tokens lie below, or above, "
+        "the clip range.",
         _clip_dominated,
     ),
 )

@@ -39,12 +39,13 @@ def extension_errors(spec: SweepSpec, more: SweepSpec) -> list[SpecError]:
     Args:
         spec, more: the spec before and after.
     """
-    if spec.early_stopping is None:
+    if not spec.drops:
         return []
     if more.chosen > spec.chosen:
-        text = f"{spec.early_stopping.rule} may have left no more than {spec.chosen} configs"
+        who = spec.early_stopping.rule if spec.early_stopping else "health"
+        text = f"{who} may have left no more than {spec.chosen} configs"
         return [SpecError("/seeds/confirm/top_k", f"{text}; confirm as many, or submit a new sweep")]
-    if not looks_at_all(spec.early_stopping):
+    if spec.early_stopping is None or not looks_at_all(spec.early_stopping):
         return []
     text = f"{spec.early_stopping.rule} was planned for the seeds and configs that the sweep began with"
     remedy = "submit a new sweep, and join both with `sweeps compare`"

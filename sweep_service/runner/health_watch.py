@@ -1,22 +1,18 @@
 """Looks at the health of trials while they train and at their end: warns of signs, and does what the spec asks."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from sweep_service.errors import Conflict
 from sweep_service.health.run_health import RunCurves, window
-from sweep_service.health.signs import KEYS, SIGNS
+from sweep_service.health.signs import KEYS
 from sweep_service.runner.trainer_process import AttemptEnd
 from sweep_service.runner.wishes import Wishes
-from sweep_service.stopping.signs_shown import dropped_for, ruin, signs_shown
+from sweep_service.stopping.signs_shown import dropped_for, ruin, signs_shown, stopping_sign
 from sweep_service.stopping.table import standing_of
 from sweep_service.store import Fence, Store
 from sweep_service.sweep.endings import MEANINGS, Ending
 from sweep_service.sweep.objective import objective_metrics
 from sweep_service.sweep.records import Stage, Sweep, Trial, TrialWarning, Work
-
-_CODES = tuple(sign.code for sign in SIGNS)
 
 
 class HealthWatch:
@@ -39,29 +35,50 @@ class HealthWatch:
         """Look at the trials that are due."""
         sweep, (due, self._due) = self._wishes.sweep, (list(self._due), {})
         for trial in map(self._store.get_trial, due):
-            run = curves_of(self._store, sweep, trial)
-            known = {warning.code for warning in trial.warnings}
-            new = [warning for warning in signs_shown(run) if warning.code not in known]
-            if new:
-                act(self._store, self._fence, sweep, trial, new)
-                self._store.warn(self._fence, trial.id, new)
+            run, known = curves_of(self._store, sweep, trial), signs_of(trial)
+            if new := [sign for sign in signs_shown(run) if sign.code not in known]:
+                drop(self._store, self._fence, sweep, trial, new)
+                pause_for = reason_to_pause(sweep, trial, new)
+                self._store.set_signs(self._fence, trial.id, [*known.values(), *new], pause_for=pause_for)
                 self._wishes.dropped = self._store.dropped_running(sweep.id)
             if message := ruin(sweep.spec, run):
                 self._wishes.ruined[trial.id] = message
 
 
-def act(store: Store, fence: Fence, sweep: Sweep, trial: Trial, new: Sequence[TrialWarning]) -> None:
-    """Do what the spec asks for signs that a trial shows for the first time: pause the sweep, drop the config."""
-    spec, text = sweep.spec, f"trial {trial.number} (seed {trial.seed})"
-    if pausing := [one for one in new if spec.action(one.code) == "pause"]:
-        with suppress(Conflict):  # it is to be cancelled, or its trials have ended
-            store.request_pause(sweep.id, by=f"health, for {pausing[0].code} of {text}: {pausing[0].message}")
-    if any(spec.action(one.code) == "stop" for one in new):
-        configs, trials = store.list_configs(sweep.id), store.list_trials(sweep.id)
-        curves, judged = store.curves(sweep.id, objective_metrics(spec)), store.judgements(sweep.id)
-        drops = dropped_for(spec, trial, new, standing_of(spec, configs, trials, curves, judged))
-        if drops and all(one.stage is Stage.TUNE for one in trials):
-            store.judge(fence, drops)
+def signs_of(trial: Trial) -> dict[str, TrialWarning]:
+    """Return the signs that a trial is known to show, by code."""
+    return {warning.code: warning for warning in trial.warnings if warning.is_sign}
+
+
+def reason_to_pause(sweep: Sweep, trial: Trial, new: Sequence[TrialWarning]) -> str | None:
+    """Say for which new sign of a trial its sweep is to be paused; None if for none."""
+    for sign in new:
+        if sweep.spec.action(sign.code) == "pause":
+            return f"health, for {sign.code} of trial {trial.number} (seed {trial.seed}): {sign.message}"
+    return None
+
+
+def drop(
+    store: Store, fence: Fence, sweep: Sweep, trial: Trial, new: Sequence[TrialWarning], *, ends: bool = False
+) -> None:
+    """Drop the trial's config for a new sign, if the spec asks for it and there is something to save.
+
+    Args:
+        ends: whether the trial ends now, so that only the config's other trials can be saved.
+    """
+    sign = stopping_sign(sweep.spec, trial, new)
+    if sign is None:
+        return
+    trials = store.list_trials(sweep.id)
+    own = (one for one in trials if one.config_id == trial.config_id and one.stage is Stage.TUNE)
+    if any(one.stage is Stage.CONFIRM for one in trials) or all(
+        one.state.is_over or (ends and one.id == trial.id) for one in own
+    ):
+        return
+    configs, judged = store.list_configs(sweep.id), store.judgements(sweep.id)
+    curves = store.curves(sweep.id, objective_metrics(sweep.spec))
+    if judgements := dropped_for(trial, sign, standing_of(sweep.spec, configs, trials, curves, judged)):
+        store.judge(fence, judgements)
 
 
 def looked_at(store: Store, fence: Fence, sweep: Sweep, trial_id: str, end: AttemptEnd) -> AttemptEnd:
@@ -73,10 +90,11 @@ def looked_at(store: Store, fence: Fence, sweep: Sweep, trial_id: str, end: Atte
     if MEANINGS[end.ending].retried:
         return end
     trial = store.get_trial(trial_id)
-    run, known = curves_of(store, sweep, trial), {warning.code for warning in trial.warnings}
+    run, known = curves_of(store, sweep, trial), signs_of(trial)
     shown = signs_shown(run)
-    act(store, fence, sweep, trial, [warning for warning in shown if warning.code not in known])
-    store.warn(fence, trial_id, shown, replaced=_CODES)
+    new = [sign for sign in shown if sign.code not in known]
+    drop(store, fence, sweep, trial, new, ends=True)
+    store.set_signs(fence, trial_id, shown, pause_for=reason_to_pause(sweep, trial, new))
     message = ruin(sweep.spec, run) if end.ending is Ending.SUCCEEDED else None
     return AttemptEnd(Ending.RUINED, message) if message else end
 

@@ -79,7 +79,7 @@ class Wishes:
             self._read_at = now
             self.sweep = self._store.get_sweep(self._sweep_id)
             self.stops = dict(self._store.stops(self._sweep_id))
-            if self.sweep.spec.early_stopping is not None:
+            if self.sweep.spec.drops:
                 self.dropped = self._store.dropped_running(self._sweep_id)
             self._interruption = interruption_for(self.sweep) or present
         return self._interruption

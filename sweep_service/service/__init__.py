@@ -12,14 +12,13 @@ from sweep_service.processes.heartbeat import standstill
 from sweep_service.schemas import ProbeView, SweepSummary
 from sweep_service.service.logs import Logs
 from sweep_service.service.results import Results, best_yaml
-from sweep_service.service.stopping_forecast import stopping_forecasts
 from sweep_service.service.verb_rules import VerbRules
 from sweep_service.store import schema_versions
 from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
 from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.links import curves_link
-from sweep_service.sweep.plan import SweepPlan, first_records, make_plan, trials_to_come
+from sweep_service.sweep.plan import SweepPlan, first_records, make_plan, rules_may_save, trials_to_come
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState, TrialState, new_id
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
@@ -57,6 +56,10 @@ class SweepService(VerbRules, Logs, Results):
         Raises: InvalidSpec; StillReading.
         """
         spec, plan = self._checked(raw)
+        if not rules_may_save(spec):
+            return plan
+        from sweep_service.service.stopping_forecast import stopping_forecasts  # brings scipy
+
         return plan.model_copy(update={"early_stopping": stopping_forecasts(self.store, spec, plan)})
 
     def _checked(self, raw: object) -> tuple[SweepSpec, SweepPlan]:

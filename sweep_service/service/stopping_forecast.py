@@ -15,18 +15,15 @@ from sweep_service.sweep.records import Config, Role, Stage, Sweep, SweepState, 
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.sweep.sweep_filter import SweepFilter
 
-_LEAST_RUNS: Final = 24
-"""Smallest number of tune trials of contenders for which a plan says what rules would save."""
+_MOST_EVALUATIONS: Final = 40
+"""Largest number of evaluations of a run that is replayed."""
 _NEWEST: Final = 30
 """Number of sweeps that are looked through for one of the same kind."""
 _ENDED: Final = SweepFilter(states=(SweepState.SUCCEEDED,))
 
 
-def stopping_forecasts(store: Store, spec: SweepSpec, plan: SweepPlan) -> StoppingForecasts | None:
-    """Return what rules would save and lose in a planned sweep; None where there is little to save."""
-    contenders, seeds = droppable(spec), len(spec.seeds.tune)
-    if spec.early_stopping is None and contenders * seeds < _LEAST_RUNS:
-        return None
+def stopping_forecasts(store: Store, spec: SweepSpec, plan: SweepPlan) -> StoppingForecasts:
+    """Return what rules would save and lose in a planned sweep, or why nobody can tell."""
     if not spec.search.is_grid:
         why = f"{spec.search.strategy} draws its points one by one, by the results of those before"
         return StoppingForecasts(basis=f"cannot be foretold: {why}")
@@ -34,7 +31,8 @@ def stopping_forecasts(store: Store, spec: SweepSpec, plan: SweepPlan) -> Stoppi
         return StoppingForecasts(basis="cannot be foretold for a trainer of one's own: no curves like its are recorded")
     recorded = next(_earlier(store, spec), None) or kept_grid()
     shown = "{} configs x {} seeds".format(*recorded.size)
-    share = contenders * seeds / sum(plan.trials.values())
+    contenders = droppable(spec)
+    share = contenders * len(spec.seeds.tune) / sum(plan.trials.values())
     return StoppingForecasts(
         basis=f"replays of {recorded.name}, {shown}",
         rules=forecasts(spec, recorded, contenders, plan.hours, min(1.0, share)),
@@ -71,15 +69,18 @@ def _grid_of(store: Store, sweep: Sweep) -> Recorded | None:
     of_seed = {(one.config_id, one.seed): one.id for one in trials if one.config_id in ids}
     if any(id_ not in curves for id_ in of_seed.values()):
         return None
-    steps = max((curve.steps for curve in curves.values()), key=len)
+    whole_runs = {tuple(curves[one.id].steps) for one in trials if one.config_id in ids and one.state.evaluations_count}
+    if len(whole_runs) != 1:  # configs that are evaluated at unlike steps
+        return None
+    (steps,) = whole_runs
     runs = [
         [[value or 0.0 for value in curves[of_seed[config.id, seed]].values] for seed in sweep.spec.seeds.tune]
         for config in whole
     ]
-    if any(len(values) > len(steps) for seeds in runs for values in seeds):
+    if not LEAST < len(steps) <= _MOST_EVALUATIONS or any(len(values) > len(steps) for own in runs for values in own):
         return None
-    samples = store.judged_samples(trials[0].id)
-    return recorded_runs(f"sweep {sweep.name}", steps, runs, sweep.spec.objective.last, samples)
+    samples, objective = store.judged_samples(trials[0].id), sweep.spec.objective
+    return recorded_runs(f"sweep {sweep.name}", steps, runs, objective.last, samples, objective.diverged)
 
 
 def _is_whole(config: Config, trials: Sequence[Trial]) -> bool:

@@ -19,8 +19,8 @@ from sweep_service.sweep.series import TrialSeries
 from sweep_service.sweep.spec import SweepSpec
 
 REPLAYS: Final = 30
-MOST: Final = 24
-"""Largest number of contenders that are replayed: two rules on so many take some seconds."""
+MOST: Final = 12, 8
+"""Largest numbers of contenders and seeds that are replayed: two rules on so many take some seconds."""
 LEAST: Final = 4
 """Smallest number of contenders, and of seeds, of a recorded grid that tells something."""
 _FILE: Final = Path(__file__).with_name("recorded_grid.json")
@@ -42,7 +42,12 @@ class Recorded:
 
 
 def recorded_runs(
-    name: str, steps: Sequence[int], runs: Sequence[Sequence[Sequence[float]]], last: int, samples: int | None
+    name: str,
+    steps: Sequence[int],
+    runs: Sequence[Sequence[Sequence[float]]],
+    last: int,
+    samples: int | None,
+    ruin: float = 0.0,
 ) -> Recorded:
     """Return a grid of runs that were evaluated at these steps, the first one before training.
 
@@ -50,11 +55,12 @@ def recorded_runs(
         runs: values by contender and seed; a run that diverged has fewer than the others.
         last: number of last evaluations whose mean is a result.
         samples: number of judged samples of one evaluation, if it is known.
+        ruin: result of a run that diverged, or is ended as ruined.
     """
     whole = len(steps)
     padded = [[[*values, *[0.0] * (whole - len(values))][1:] for values in seeds] for seeds in runs]
     ended = [[_ended(steps, values, last, samples) for values in seeds] for seeds in runs]
-    return Recorded(name, Grid(padded, ended, last))
+    return Recorded(name, Grid(padded, ended, last, ruin))
 
 
 def _ended(steps: Sequence[int], values: Sequence[float], last: int, samples: int | None) -> int:
@@ -87,7 +93,7 @@ def forecasts(
         share: share of these hours that the contenders' tune trials take.
     Returns: one forecast without a rule, then one for each of the rules, the spec's own among them.
     """
-    size = min(contenders, recorded.size[0], MOST), min(len(spec.seeds.tune), recorded.size[1])
+    size = min(contenders, recorded.size[0], MOST[0]), min(len(spec.seeds.tune), recorded.size[1], MOST[1])
     rng = np.random.default_rng(0)
     grids = [_part(recorded.grid, size, rng) for _ in range(REPLAYS)]
     top_k = min(spec.chosen, size[0] - 1)

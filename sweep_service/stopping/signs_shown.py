@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sweep_service.health.run_health import RunCurves
+from sweep_service.health.run_health import RunCurves, window
 from sweep_service.health.signs import ANSWERS_LOST, SIGNS
 from sweep_service.stopping.standing import Standing
 from sweep_service.sweep.records import Judgement, Stage, Trial, TrialWarning
@@ -10,21 +10,30 @@ from sweep_service.sweep.spec import SweepSpec
 
 
 def signs_shown(run: RunCurves) -> list[TrialWarning]:
-    """Return a warning for each sign that a run shows."""
-    seen = ((sign, sign.look(run)) for sign in SIGNS)
+    """Return a warning for each sign that a run shows; before it has a whole window, only of what evaluations show."""
+    whole = run.step >= window(run.total_steps)
+    seen = ((sign, sign.look(run)) for sign in SIGNS if whole or sign.code == ANSWERS_LOST)
     return [
-        TrialWarning(code=sign.code, message=found.words, evidence={}, step=run.step) for sign, found in seen if found
+        TrialWarning(code=sign.code, message=found.words, evidence={}, step=run.step, is_sign=True)
+        for sign, found in seen
+        if found
     ]
 
 
-def dropped_for(spec: SweepSpec, trial: Trial, shown: Sequence[TrialWarning], standing: Standing) -> list[Judgement]:
-    """Return the judgement that drops a trial's config, by the first sign that is to stop it; empty if it goes on.
+def stopping_sign(spec: SweepSpec, trial: Trial, shown: Sequence[TrialWarning]) -> TrialWarning | None:
+    """Return the first sign for which a trial's config is to be dropped; None if it goes on.
 
     Only configs that tune are dropped. One whose answers are lost is not: that run alone ends, and is a result.
     """
-    stop = next((one for one in shown if one.code != ANSWERS_LOST and spec.action(one.code) == "stop"), None)
+    if trial.stage is not Stage.TUNE:
+        return None
+    return next((one for one in shown if one.code != ANSWERS_LOST and spec.action(one.code) == "stop"), None)
+
+
+def dropped_for(trial: Trial, stop: TrialWarning, standing: Standing) -> list[Judgement]:
+    """Return the judgement that drops a trial's config for a sign; empty if it is none that may be dropped."""
     may = trial.config_id in standing.left and trial.config_id not in standing.taken_back
-    if stop is None or trial.stage is not Stage.TUNE or not may or not standing.droppable([trial.config_id]):
+    if not may or not standing.droppable([trial.config_id]):
         return []
     values = standing.runs[trial.config_id][trial.seed].values
     return [

@@ -87,12 +87,16 @@ class Standing:
         return {one.config_id for one in (*self.judged, *self.by_signs) if one.taken_back}
 
     def droppable(self, config_ids: Iterable[str]) -> list[str]:
-        """Return those of these contenders, the first ones, without which `top_k` are left that may have a result."""
-        spare = sum(not self.is_hopeless(config_id) for config_id in self.left) - self.top_k
+        """Return those of these contenders, the first ones, without which `top_k` are left.
+
+        As long as `top_k` are not hopeless, so many of these are left.
+        """
+        left = self.left
+        spare = sum(not self.is_hopeless(config_id) for config_id in left) - self.top_k
         found = list[str]()
         for config_id in config_ids:
             hopeless = self.is_hopeless(config_id)
-            if hopeless or spare > 0:
+            if spare > 0 or (hopeless and len(left) - len(found) > self.top_k):
                 found.append(config_id)
                 spare -= not hopeless
         return found

@@ -86,9 +86,9 @@ class CurveRows(Rows):
             )
 
     def judged_samples(self, trial_id: str) -> int | None:
-        """Return the number of samples that were judged at a trial's last evaluation; None where nobody counts them."""
+        """Return the number of samples judged at a trial's first evaluation; None where nobody counts them."""
         c = t.problem_counts.c
-        query = select(c.judged, c.right).where(c.trial_id == trial_id).order_by(c.step.desc()).limit(1)
+        query = select(c.judged, c.right).where(c.trial_id == trial_id).order_by(c.step).limit(1)
         row = next(iter(self._rows(query)), None)
         if row is None:
             return None

@@ -104,7 +104,10 @@ def _store_event(connection: Connection, fence: Fence, attempt: Attempt, event: 
             warning = {key: event[key] for key in ("code", "message", "evidence", "step")}
             append_event(connection, fence.sweep_id, "trial.warned", {"trial_id": trial_id} | warning)
             earlier = connection.execute(select(t.trials.c.warnings).where(t.trials.c.id == trial_id)).scalar_one()
-            warnings = [*(other for other in earlier if other["code"] != warning["code"]), warning]
+            warnings = [
+                *(other for other in earlier if other["code"] != warning["code"] or other.get("is_sign")),
+                warning,
+            ]
             # MLflow does not show it yet.
             change(connection, t.trials, trial_id, warnings=warnings, mlflow_state=None)
         case "finished":

@@ -264,6 +264,13 @@ def is_free(now: float, clock: str) -> ColumnElement[bool]:
     return or_(s.lease_until.is_(None), s.lease_clock != clock, s.lease_until < now)
 
 
+def pause(connection: Connection, sweep_id: str, by: str) -> None:
+    """Note that a sweep that runs is to stop until it is resumed, unless it is to be cancelled."""
+    row = one_sweep(connection, sweep_id, lock=True)
+    if row["desired_state"] == DesiredState.RUN:
+        _wish(connection, row, DesiredState.PAUSE, "sweep.pause_requested", by)
+
+
 def _wish(connection: Connection, row: RowMapping, wish: DesiredState, event: str, by: str | None) -> None:
     """Note the user's wish for a sweep, and the token of the user, unless that wish is noted already."""
     if row["desired_state"] != wish:

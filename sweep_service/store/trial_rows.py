@@ -5,7 +5,7 @@ makes and reads them. Methods that are named after trials leave them out.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select, update
@@ -35,7 +35,6 @@ from sweep_service.sweep.records import (
     Judgement,
     Stage,
     Trial,
-    TrialWarning,
     Work,
 )
 
@@ -243,23 +242,6 @@ class TrialRows(Rows):
         """End every trial and evaluation that waits, or only those named, without another attempt."""
         with self._fenced(fence) as connection:
             end_waiting(connection, fence, ending, message, *ids)
-
-    def warn(
-        self, fence: Fence, trial_id: str, warnings: Sequence[TrialWarning], replaced: Collection[str] = ()
-    ) -> None:
-        """Add warnings to a trial's own, each code once, in place of those of the codes that are `replaced`."""
-        with self._fenced(fence) as connection:
-            query = select(t.trials.c.warnings).where(t.trials.c.id == trial_id)
-            earlier: list[dict[str, Any]] = connection.execute(query).scalar_one()
-            new = [warning.model_dump(mode="json") for warning in warnings]
-            codes = {*replaced, *(warning["code"] for warning in new)}
-            rows = [*(other for other in earlier if other["code"] not in codes), *new]
-            if rows == earlier:
-                return
-            change(connection, t.trials, trial_id, warnings=rows, mlflow_state=None)
-            known = {other["code"] for other in earlier}
-            told = [{"trial_id": trial_id} | warning for warning in new if warning["code"] not in known]
-            append_event(connection, fence.sweep_id, "trial.warned", *told)
 
     def request_stop(self, trial_id: str, *, counts: bool, by: str | None = None) -> Trial:
         """Note that the user wants one trial stopped while its sweep goes on. Repeating it changes nothing.

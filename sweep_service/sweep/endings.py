@@ -174,7 +174,7 @@ MEANINGS: Final[Mapping[Ending, Meaning]] = {
         remedy="`sweeps retry TRIAL` lets it go on.",
     ),
     Ending.EARLY_STOPPED: Meaning(
-        "The sweep's `early_stopping` dropped its config.",
+        "`early_stopping`, or `health` for a sign of one of its runs, dropped its config.",
         _O.STOPPED,
         _T.EARLY_STOPPED,
         remedy="`sweeps retry TRIAL` takes the config back.",

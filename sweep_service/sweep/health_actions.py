@@ -27,6 +27,11 @@ class HealthActions(Frozen):
     clip_dominated: Action = Field(default="warn", description="Much of its tokens lies outside the clip range.")
 
     @property
+    def drops(self) -> bool:
+        """True if a sign has configs dropped; the loss of its answers ends one run alone."""
+        return any(getattr(self, name) == "stop" for name in type(self).model_fields if name != "answers_lost")
+
+    @property
     def acts(self) -> bool:
         """True if a sign has more than a warning follow."""
         return any(getattr(self, name) not in (None, "warn") for name in type(self).model_fields)

@@ -28,6 +28,9 @@ from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
+_MANY: Final = 24
+"""Number of tune trials of contenders from which a plan says what rules would save."""
+
 
 class StoppingForecast(Record):
     """What a rule of early stopping would save and lose, by replays of recorded runs."""
@@ -229,6 +232,11 @@ def droppable(spec: SweepSpec) -> int:
     """Return how many points a rule of early stopping may choose from: those that are no baseline."""
     points = most_points(spec)
     return points - len(_in_space(spec, baselines(spec))) if tries_all_points(spec) else points
+
+
+def rules_may_save(spec: SweepSpec) -> bool:
+    """Return True if a plan says what rules of early stopping would save: there is one, or there are many trials."""
+    return spec.early_stopping is not None or droppable(spec) * len(spec.seeds.tune) >= _MANY
 
 
 def trials_to_come(planned: StageCounts, counts: Mapping[tuple[Stage, TrialState], int]) -> int:

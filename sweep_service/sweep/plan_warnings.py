@@ -52,15 +52,16 @@ def plan_warnings(spec: SweepSpec, measured: Measured | None, *, guessed: bool) 
 
 def _early_stopping_warnings(spec: SweepSpec) -> list[str]:
     """Say what a rule of early stopping may cost, and what the report then cannot say."""
-    rule = spec.early_stopping
+    rule, nothing = spec.early_stopping, "the report says nothing of parameters once a config is dropped"
+    by_signs = [f"health may drop configs: {nothing}"] if spec.health.drops else []
     if rule is None:
-        return []
+        return by_signs
     given_up = (
         "what the report says of parameters rests on the tune seeds before the first config is dropped"
         if looks_at_all(rule)
-        else "the report says nothing of parameters once a config is dropped"
+        else nothing
     )
-    return [f"early_stopping {rule.rule}: trials and hours are those without it, at the worst; {given_up}"]
+    return [*by_signs, f"early_stopping {rule.rule}: trials and hours are those without it, at the worst; {given_up}"]
 
 
 def _own_trainer_warnings(trainer: OwnTrainer, *, guessed: bool) -> list[str]:

@@ -226,6 +226,8 @@ class TrialWarning(Record):
     evidence: dict[str, Any]
     """Figures behind the warning, by name."""
     step: int
+    is_sign: bool = False
+    """True if it is a sign that its curves show, and not its trainer's word."""
 
 
 class Work(Record):

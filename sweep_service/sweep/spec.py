@@ -386,6 +386,11 @@ class SweepSpec(Frozen):
         return getattr(self.health, sign.lower()) or ("warn" if self.early_stopping is None else "stop")
 
     @property
+    def drops(self) -> bool:
+        """True if configs may be dropped before all of their tune trials have ended: by a rule, or a sign of health."""
+        return self.early_stopping is not None or self.health.drops
+
+    @property
     def comparators(self) -> int:
         """Number of configs that the sweep begins with to compare others with; two of them may be the same."""
         own = self.trainer is not None and self.trainer.baseline is not None

@@ -96,7 +96,7 @@ TRIAL_LIFE: Final[Mapping[TrialState, Life[TrialState]]] = {
         "Somebody has stopped it, and its result does not count.", _FINAL, opened=frozenset({_T.PENDING})
     ),
     _T.EARLY_STOPPED: Life(
-        "The sweep's `early_stopping` dropped its config, so it has no result.", _FINAL, opened=frozenset({_T.PENDING})
+        "`early_stopping` or `health` dropped its config, so it has no result.", _FINAL, opened=frozenset({_T.PENDING})
     ),
 }
 

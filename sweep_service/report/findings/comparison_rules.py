@@ -200,7 +200,7 @@ COMPARISON_RULES: Final = (
     ),
     Rule(
         "DIVERGED_TRIALS",
-        "Trials whose loss or gradient became non-finite.",
+        "Trials whose loss or gradient became non-finite, or that were ended as ruined.",
         ended_in(
             TrialState.DIVERGED,
             lambda facts, diverged: (

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sweep_service.health.signs import SIGNS
 from sweep_service.report.findings.asked_before import asked_before
 from sweep_service.report.findings.rule import Evidence, Rule
 from sweep_service.report.formatting import count
@@ -246,14 +245,11 @@ def _other_problems(facts: Facts) -> Evidence | None:
     return Evidence(text, odd)
 
 
-_SIGNS: Final = frozenset(sign.code for sign in SIGNS)
-
-
 def trainer_cautions(facts: Facts) -> list[Caution]:
     """Return a warning for each code of the trainers' warnings, with the first trial's message."""
     by_code: dict[str, dict[str, str]] = {}
     for trial in facts.trials:
-        for warning in (one for one in trial.warnings if one.code not in _SIGNS):
+        for warning in (one for one in trial.warnings if not one.is_sign):
             message = f"{trial.label}, seed {trial.seed}: {warning.message}"
             by_code.setdefault(warning.code, {}).setdefault(trial.id, message)
     own = facts.inputs.sweep.spec.trainer is not None

@@ -52,6 +52,7 @@ def test_few_samples_lose_no_answers_by_chance() -> None:
     accuracy = [0.5, 0.4, 0.5, 0.2, 0.2, 0.2]
     assert run(samples=1000, eval__avg_at_k=accuracy).lost_at == 50
     assert run(samples=8, eval__avg_at_k=accuracy).lost_at is None
+    assert run(samples=4, eval__avg_at_k=[0.9, 0.44, 0.44, 0.44]).lost_at is None, "the first is one evaluation"
 
 
 def test_lost_answers_are_told_as_they_were_then() -> None:

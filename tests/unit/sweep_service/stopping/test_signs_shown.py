@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sweep_service.health.signs import ANSWERS_LOST
-from sweep_service.stopping.signs_shown import dropped_for, ruin, signs_shown
+from sweep_service.stopping.signs_shown import dropped_for, ruin, signs_shown, stopping_sign
 from sweep_service.stopping.table import judge, standing_of
 from sweep_service.sweep.records import Config, Judgement, Stage, Trial, TrialState, TrialWarning
 from sweep_service.sweep.spec import SweepSpec
@@ -29,7 +29,8 @@ def dropped(
     spec: SweepSpec, configs: list[Config], trials: list[Trial], trial: Trial, *codes: str, judged: Any = ()
 ) -> list[Judgement]:
     standing = standing_of(spec, configs, trials, evaluated(trials), judged)
-    return dropped_for(spec, trial, warned(*codes), standing)
+    sign = stopping_sign(spec, trial, warned(*codes))
+    return dropped_for(trial, sign, standing) if sign else []
 
 
 def contenders(configs: list[Config], trials: list[Trial]) -> list[Trial]:
@@ -64,6 +65,24 @@ def test_neither_baselines_nor_confirm_trials_nor_the_last_configs_are_dropped()
     assert dropped(spec, configs, trials, first, "ENTROPY_COLLAPSE", judged=gone) == []
     back = [gone[0].model_copy(update={"taken_back": True})]
     assert dropped(spec, configs, trials, first, "ENTROPY_COLLAPSE", judged=back) == []
+
+
+def test_of_ruined_configs_so_many_are_left_as_are_chosen() -> None:
+    spec, configs, trials = space(**STOP)
+    ruined = [one.model_copy(update={"state": TrialState.DIVERGED}) if one.seed == 7 else one for one in trials]
+    judged: list[Judgement] = []
+    for trial in contenders(configs, ruined):
+        judged += dropped(spec, configs, ruined, trial, "ENTROPY_COLLAPSE", judged=judged)
+    assert len(judged) == 1, "top_k 2 of 3 are left, though all have a ruined run"
+
+
+def test_before_a_whole_window_only_lost_answers_are_a_sign() -> None:
+    whole = [1.0] * 5
+    assert signs_shown(run(group__zero_spread_share=whole[:4])) == []
+    assert [one.code for one in signs_shown(run(group__zero_spread_share=whole))] == ["DEAD_GROUPS"]
+    assert [one.code for one in signs_shown(run(eval__avg_at_k=[0.5]))] == []
+    assert signs_shown(run(clip_fraction__low=[0.9] * 24)) == []
+    assert [one.code for one in signs_shown(run(clip_fraction__low=[0.9] * 25))] == ["CLIP_DOMINATED"]
 
 
 def test_a_rule_judges_what_a_sign_has_left() -> None:

@@ -226,8 +226,11 @@ RUNNING: Mapping[str, Write] = {
     ),
     "start_probe": lambda store, own: store.start_probe(own.fence, "shape", "CPU", {}, 0.5),
     "take_wanted_report": lambda store, _: store.take_wanted_report([]),
-    "warn": lambda store, own: store.warn(
-        own.fence, own.running.id, [TrialWarning(code="DEAD_GROUPS", message="no", evidence={}, step=4)]
+    "set_signs": lambda store, own: store.set_signs(
+        own.fence,
+        own.running.id,
+        [TrialWarning(code="DEAD_GROUPS", message="no", evidence={}, step=4, is_sign=True)],
+        pause_for="a sign",
     ),
     "wait_in_turn": lambda store, own: store.wait_in_turn(own.fence, None),
     "want_report": lambda store, own: store.want_report(own.id),
