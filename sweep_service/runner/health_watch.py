@@ -35,6 +35,8 @@ class HealthWatch:
         """Look at the trials that are due."""
         sweep, (due, self._due) = self._wishes.sweep, (list(self._due), {})
         for trial in map(self._store.get_trial, due):
+            if trial.state.is_over:  # and was looked at as it ended
+                continue
             run, known = curves_of(self._store, sweep, trial), signs_of(trial)
             if new := [sign for sign in signs_shown(run) if sign.code not in known]:
                 drop(self._store, self._fence, sweep, trial, new)
