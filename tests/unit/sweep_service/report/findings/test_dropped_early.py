@@ -7,6 +7,7 @@ import pytest
 from sweep_service.report.build import build
 from sweep_service.report.facts.report_inputs import ReportInputs
 from sweep_service.report.model import Report
+from sweep_service.report.render.html import render_html
 from sweep_service.sweep.early_stopping import Paired
 from sweep_service.sweep.endings import Ending, TrialState
 from sweep_service.sweep.records import Judgement, Stage
@@ -83,3 +84,10 @@ def test_a_drop_is_part_of_what_names_a_report() -> None:
     inputs, _ = dropping(None, 3)
     undropped = tuple(config.model_copy(update={"dropped": None}) for config in inputs.configs)
     assert inputs.digest != replace(inputs, configs=undropped).digest
+
+
+def test_the_table_of_configs_says_which_one_was_dropped_in_place_of_its_difference() -> None:
+    page = render_html(build(dropping(None, 3)[0])).decode()
+    assert page.count(">DROPPED EARLY<") == 1
+    assert "early stopped</span>" not in page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert ">DROPPED EARLY<" not in render_html(build(sweep_inputs(SEEDS))).decode()
