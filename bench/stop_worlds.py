@@ -108,9 +108,8 @@ class Kept:
         contenders, seeds = rng.permutation(curves_CSE.shape[0]), rng.permutation(curves_CSE.shape[1])
         means_C = np.array(grid.means())[contenders]
         curves_CSE, ended_CS = curves_CSE[contenders][:, seeds], ended_CS[contenders][:, seeds]
-        sound_CS = np.where(ended_CS > curves_CSE.shape[2], curves_CSE[:, :, -grid.last :].mean(axis=2), np.nan)
-        own_CS = sound_CS - np.nanmean(sound_CS, axis=1, keepdims=True)
-        spread = math.sqrt(np.nansum(own_CS**2) / (np.isfinite(sound_CS).sum() - len(means_C)))
+        sound_CS = curves_CSE[(ended_CS > curves_CSE.shape[2]).all(axis=1), :, -grid.last :].mean(axis=2)
+        spread = math.sqrt(sound_CS.var(axis=1, ddof=1).mean())
         return Grid(curves_CSE, ended_CS - 2, means_C, spread * math.sqrt(2 / len(seeds)), ruin=grid.ruin)
 
 
