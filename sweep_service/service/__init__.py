@@ -18,7 +18,7 @@ from sweep_service.sweep.budget import GpuHours, gpu_hours
 from sweep_service.sweep.cost import costliest, measured, probe_shape
 from sweep_service.sweep.deletion import Deletion
 from sweep_service.sweep.links import curves_link
-from sweep_service.sweep.plan import SweepPlan, first_records, make_plan, rules_may_save, trials_to_come
+from sweep_service.sweep.plan import SweepPlan, first_records, make_plan, trials_to_come
 from sweep_service.sweep.records import DesiredState, Stage, Sweep, SweepState, TrialState, new_id
 from sweep_service.sweep.spec import SweepSpec
 from sweep_service.sweep.sweep_filter import ALL_SWEEPS, SweepFilter
@@ -56,7 +56,7 @@ class SweepService(VerbRules, Logs, Results):
         Raises: InvalidSpec; StillReading.
         """
         spec, plan = self._checked(raw)
-        if not rules_may_save(spec):
+        if spec.early_stopping is None:
             return plan
         from sweep_service.service.stopping_forecast import stopping_forecasts  # brings scipy
 

@@ -28,9 +28,6 @@ from sweep_service.sweep.spec import SweepSpec
 from trainers.config import TrainingConfig
 from trainers.tasks.data_record import DataRecord, Prompt
 
-_MANY: Final = 24
-"""Number of tune trials of contenders from which a plan says what rules would save."""
-
 
 class StoppingForecast(Record):
     """What a rule of early stopping would save and lose, by replays of recorded runs."""
@@ -72,9 +69,7 @@ class SweepPlan(Record):
     cost: SweepCost | None = Field(default=None, description="At full length, if a probe has measured it.")
     budget: BudgetPlan | None = Field(default=None, description="With GPUs and budget.max_trial_hours.")
     benchmarks: BenchmarksPlan | None = Field(default=None, description="Their cost beside the training.")
-    early_stopping: StoppingForecasts | None = Field(
-        default=None, description="With enough configs and tune seeds that dropping some would save hours."
-    )
+    early_stopping: StoppingForecasts | None = Field(default=None, description="With a rule of early stopping.")
     prompts: tuple[Prompt, ...] = Field(
         default=(), description="Three of the base configuration, or of the first point of a space of data or models."
     )
@@ -232,11 +227,6 @@ def droppable(spec: SweepSpec) -> int:
     """Return how many points a rule of early stopping may choose from: those that are no baseline."""
     points = most_points(spec)
     return points - len(_in_space(spec, baselines(spec))) if tries_all_points(spec) else points
-
-
-def rules_may_save(spec: SweepSpec) -> bool:
-    """Return True if a plan says what rules of early stopping would save: there is one, or there are many trials."""
-    return spec.early_stopping is not None or droppable(spec) * len(spec.seeds.tune) >= _MANY
 
 
 def trials_to_come(planned: StageCounts, counts: Mapping[tuple[Stage, TrialState], int]) -> int:
